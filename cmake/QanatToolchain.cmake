@@ -1,0 +1,42 @@
+# The language, the warnings and the sanitizers: the same for every target of the project.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
+endif()
+
+set(QANAT_SANITIZE "" CACHE STRING "Sanitizers of the whole build: 'address,undefined', 'thread' or empty")
+option(QANAT_WERROR "Warnings are errors" ON)
+option(QANAT_FAILPOINTS "Compile failpoints in (never in a release)" OFF)
+option(QANAT_FUZZERS "Build the libFuzzer targets (clang only)" OFF)
+
+find_program(QANAT_CCACHE ccache)
+if(QANAT_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${QANAT_CCACHE})
+endif()
+
+add_library(qanat_options INTERFACE)
+target_compile_options(qanat_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
+if(QANAT_WERROR)
+  target_compile_options(qanat_options INTERFACE -Werror)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # Lock discipline is part of the types here; g++ ignores these annotations.
+  target_compile_options(qanat_options INTERFACE -Wthread-safety)
+endif()
+if(QANAT_SANITIZE)
+  target_compile_options(qanat_options INTERFACE
+    -fsanitize=${QANAT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(qanat_options INTERFACE -fsanitize=${QANAT_SANITIZE})
+endif()
+if(CMAKE_BUILD_TYPE STREQUAL "Debug" OR QANAT_SANITIZE)
+  # Invariants of every data structure are checked after every change.
+  target_compile_definitions(qanat_options INTERFACE QANAT_DEBUG_CHECKS=1)
+endif()
+if(QANAT_FAILPOINTS)
+  target_compile_definitions(qanat_options INTERFACE QANAT_FAILPOINTS=1)
+endif()

@@ -1,0 +1,62 @@
+#include "common/base/error.h"
+
+#include <charconv>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+
+namespace qanat {
+namespace {
+
+constexpr char kFieldUrl[] = "qanat/field";
+constexpr char kReasonUrl[] = "qanat/reason";
+constexpr char kRetryUrl[] = "qanat/retry_after_ms";
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+std::string Payload(const absl::Status& status, const char* url) {
+  const auto cord = status.GetPayload(url);
+  return cord.has_value() ? std::string(*cord) : std::string();
+}
+
+}  // namespace
+
+absl::Status WithField(absl::Status status, std::string_view field) {
+  status.SetPayload(kFieldUrl, absl::Cord(View(field)));
+  return status;
+}
+
+absl::Status InvalidField(std::string_view field, std::string_view problem) {
+  return WithReason(
+      WithField(absl::InvalidArgumentError(absl::StrCat(View(field), ": ", View(problem))), field),
+      "INVALID_FIELD");
+}
+
+absl::Status UnhonouredField(std::string_view field) {
+  return WithReason(
+      WithField(absl::UnimplementedError(absl::StrCat(View(field), ": not honoured by this build")), field),
+      "FIELD_NOT_HONOURED");
+}
+
+absl::Status WithReason(absl::Status status, std::string_view reason) {
+  status.SetPayload(kReasonUrl, absl::Cord(View(reason)));
+  return status;
+}
+
+absl::Status WithRetryAfter(absl::Status status, std::chrono::milliseconds after) {
+  status.SetPayload(kRetryUrl, absl::Cord(absl::StrCat(after.count())));
+  return status;
+}
+
+std::string FieldOf(const absl::Status& status) { return Payload(status, kFieldUrl); }
+std::string ReasonOf(const absl::Status& status) { return Payload(status, kReasonUrl); }
+
+std::optional<std::chrono::milliseconds> RetryAfterOf(const absl::Status& status) {
+  const std::string text = Payload(status, kRetryUrl);
+  int64_t ms = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ms);
+  if (text.empty() || error != std::errc()) return std::nullopt;
+  return std::chrono::milliseconds(ms);
+}
+
+}  // namespace qanat

@@ -1,0 +1,33 @@
+// What an absl::Status of ours carries beside its code and message: the field at fault, a reason that a
+// program can read, and when to try again. common/rpc turns them into google.rpc details
+// (BadRequest, ErrorInfo, RetryInfo) and back.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace qanat {
+
+// INVALID_ARGUMENT about one field, e.g. ("sampling.top_p", "must be in (0, 1], got 1.5"). The message is
+// "<field>: <problem>".
+absl::Status InvalidField(std::string_view field, std::string_view problem);
+
+// UNIMPLEMENTED: a field that this build does not honour.
+absl::Status UnhonouredField(std::string_view field);
+
+// `reason` in UPPER_SNAKE_CASE, e.g. "QUEUE_FULL".
+absl::Status WithReason(absl::Status status, std::string_view reason);
+absl::Status WithRetryAfter(absl::Status status, std::chrono::milliseconds after);
+
+// Empty or unset where `status` carries none.
+std::string FieldOf(const absl::Status& status);
+std::string ReasonOf(const absl::Status& status);
+std::optional<std::chrono::milliseconds> RetryAfterOf(const absl::Status& status);
+
+// Sets the field of a status made elsewhere, its message untouched.
+absl::Status WithField(absl::Status status, std::string_view field);
+
+}  // namespace qanat
