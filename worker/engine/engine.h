@@ -1,0 +1,77 @@
+// The engine: continuous batching over a paged KV cache.
+//
+// docs/engine.md tells the story of a step; this header is its public face.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/hash/block_hash.h"
+#include "worker/engine/engine_metrics.h"
+#include "worker/engine/engine_options.h"
+#include "worker/engine/model_runner.h"
+#include "worker/engine/request.h"
+
+namespace qanat::engine {
+
+// A consistent picture of the engine as of its last step, for metrics, load reports and tests.
+struct EngineSnapshot {
+  int32_t running = 0;
+  int32_t waiting = 0;            // accepted, not running (inbox included)
+  int64_t waiting_tokens = 0;     // prompt tokens of the waiting
+  int32_t total_blocks = 0;
+  int32_t free_blocks = 0;        // free and holding nothing of use
+  int32_t cached_blocks = 0;      // free, with contents that a request may hit
+  int32_t referenced_blocks = 0;  // in some sequence's table
+  int64_t live_tokens = 0;        // tokens with K and V in referenced blocks
+  uint64_t steps = 0;
+  bool draining = false;
+};
+
+// What: accepts requests, runs them in steps, and tells their sinks. Owns scheduler, KV manager and all sequences;
+// `runner`, `clock` and `metrics` outlive it.
+// Threads: Submit, Cancel, Drain, Snapshot from any thread, none of them waits for a step. Step and WaitForWork
+// from one thread, the engine thread; a simulation calls Step itself.
+// Errors: Submit refuses typed, before anything is allocated; whatever is accepted gets exactly one OnEnd.
+class Engine {
+ public:
+  Engine(const EngineOptions& options, const hash::BlockHasher& hasher, ModelRunner& runner, const Clock& clock,
+         EngineMetrics& metrics);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // INVALID_ARGUMENT: can never fit (both numbers in the message). RESOURCE_EXHAUSTED with a retry hint: the queue
+  // is full. UNAVAILABLE: draining. DEADLINE_EXCEEDED: the deadline has passed.
+  absl::StatusOr<SequenceId> Submit(Request request);
+
+  // Ends a request in any state, within one step; unknown and ended ids are ignored. kStop is for a stop string
+  // matched by the service: the outcome then is a success. `completion_tokens` is how many output tokens count.
+  void Cancel(SequenceId id, EndReason reason);
+
+  // Refuses what comes from now on; what is accepted runs on.
+  void Drain();
+
+  EngineSnapshot Snapshot() const;
+
+  // One step: drain the inbox, plan, reserve, build, launch and collect, commit. False when there was nothing to do.
+  bool Step();
+  // Blocks the engine thread until there may be something to do or Shutdown() was called. False after Shutdown().
+  bool WaitForWork();
+  // Wakes WaitForWork for good. What is still in flight ends as CANCELLED in the destructor.
+  void Shutdown();
+
+  // Aborts when an invariant of docs/engine.md does not hold. Engine thread.
+  void CheckInvariants() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace qanat::engine

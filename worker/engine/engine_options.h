@@ -1,0 +1,25 @@
+// Limits of the engine.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+namespace qanat::engine {
+
+struct EngineOptions {
+  int32_t context_length = 0;  // of the model
+  int32_t block_size = 16;     // tokens
+  int32_t num_blocks = 0;      // the pool
+  int32_t max_batch_tokens = 512;
+  int32_t max_seqs = 64;
+  int32_t chunk_tokens = 256;
+  int32_t queue_requests = 256;
+  int64_t queue_tokens = 262144;
+  bool prefix_cache = true;
+
+  // INVALID_ARGUMENT naming the flag that is out of range.
+  absl::Status Validate() const;
+};
+
+}  // namespace qanat::engine

@@ -1,0 +1,63 @@
+// The engine's view of a model on a device: a batch of token spans goes in, one sampled token a sequence comes
+// out. Real (worker/model), simulated (worker/sim) and fake (tests/fakes) ones exist.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+#include "worker/sampling/params.h"
+
+namespace qanat::engine {
+
+// One sequence's share of a step. The spans are valid from Launch until Collect of the same batch.
+struct BatchSequence {
+  SequenceId id{};
+  // Position in the sequence of tokens[0]; keys and values of all earlier positions are in the cache.
+  int32_t first_position = 0;
+  absl::Span<const TokenId> tokens;
+  // Physical blocks of positions 0 .. first_position + tokens.size() - 1, in order.
+  absl::Span<const int32_t> block_table;
+  // Draw a token from the logits that follow the last of `tokens`.
+  bool sample = false;
+  sampling::Params params;
+  sampling::DrawKey draw;
+};
+
+struct ModelBatch {
+  std::vector<BatchSequence> sequences;
+  int32_t num_tokens = 0;  // over all sequences
+};
+
+// What one sequence of the batch got.
+struct SequenceOutput {
+  enum class Kind : uint8_t {
+    kNone,     // `sample` was false
+    kToken,    // `token` was drawn
+    kFailed,   // this row alone failed: non-finite logits or an injected fault
+  };
+  Kind kind = Kind::kNone;
+  TokenId token = -1;
+};
+
+struct StepOutput {
+  // Parallel to ModelBatch::sequences.
+  std::vector<SequenceOutput> sequences;
+};
+
+// What: runs steps. Threads: the engine thread only. Errors: none at the level of a step; a row that fails says so
+// in its output. At most depth() launched steps are uncollected; they are collected in order of launch.
+class ModelRunner {
+ public:
+  using Handle = uint64_t;
+  virtual ~ModelRunner() = default;
+
+  // REQUIRES: batch is not empty; every span at least one token; blocks are the sequence's own or shared full ones.
+  virtual Handle Launch(const ModelBatch& batch) = 0;
+  virtual StepOutput Collect(Handle handle) = 0;
+  // Steps that may be in flight at once: 1 on a CPU, where overlap would only steal a core.
+  virtual int depth() const { return 1; }
+};
+
+}  // namespace qanat::engine

@@ -1,0 +1,64 @@
+// What a caller hands to the engine, and what it hears back.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/hash/block_hash.h"
+#include "worker/sampling/params.h"
+
+namespace qanat::engine {
+
+enum class Priority : uint8_t { kInteractive, kStandard, kBatch };
+
+// Why a generation ended. kStop: an end-of-generation token, or a stop string that the service matched.
+enum class EndReason : uint8_t { kStop, kLength, kCancelled, kDeadline, kError };
+
+// The end of one generation, with what it cost.
+struct Outcome {
+  EndReason reason = EndReason::kError;
+  absl::Status status;  // not OK for kCancelled, kDeadline and kError
+  int32_t prompt_tokens = 0;
+  int32_t cached_tokens = 0;      // of the prompt, found in the prefix cache when first admitted
+  int32_t completion_tokens = 0;  // drawn and delivered, an end-of-generation token included
+  Duration queue{};               // accepted to first scheduled
+  Duration prefill{};             // first scheduled to first token
+  Duration decode{};              // first to last token
+  int32_t preemptions = 0;
+  int32_t recomputed_tokens = 0;
+};
+
+// What: where the tokens of one request go. Shared by the engine and whoever streams them out: the engine drops it
+// after OnEnd. Threads: called on the engine thread; must never block, and does its work elsewhere.
+class TokenSink {
+ public:
+  virtual ~TokenSink() = default;
+  // `first` is the position in the output of tokens[0]: no gap and no repeat from call to call, whatever
+  // preemptions there were.
+  virtual void OnTokens(int32_t first, absl::Span<const TokenId> tokens) = 0;
+  // Exactly once, after the last OnTokens.
+  virtual void OnEnd(const Outcome& outcome) = 0;
+};
+
+struct Request {
+  std::vector<TokenId> prompt;  // not empty, shorter than the context
+  hash::Namespace cache_namespace{};
+  sampling::Params sampling;
+  uint64_t seed = 0;
+  int32_t max_tokens = 0;  // > 0; clipped to the context by the engine
+  // Drawing one of these ends the generation with kStop; the token itself is counted and delivered.
+  std::vector<TokenId> end_tokens;
+  Priority priority = Priority::kStandard;
+  std::optional<Time> deadline;
+  // Reads no cached block; may still publish.
+  bool bypass_prefix_cache = false;
+  std::shared_ptr<TokenSink> sink;  // shared: the stream may outlive the generation, and the other way round
+};
+
+}  // namespace qanat::engine
