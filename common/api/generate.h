@@ -1,0 +1,69 @@
+// Generate: the one validator and the one conversion between the public messages and plain structs.
+//
+// Both router and worker validate: a router may be of another version than its worker. The order is: cheap checks
+// of every bound before anything is allocated for it, then encoding of the prompt, then the checks that need the
+// number of tokens.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/ids.h"
+#include "common/text/chat_template.h"
+#include "common/text/tokenizer.h"
+#include "qanat/v1/inference.pb.h"
+
+namespace qanat::api {
+
+// What a server knows of the model it serves.
+struct ServedModel {
+  std::string id;
+  int32_t context_length = 0;
+  int32_t vocab_size = 0;
+  int32_t block_size = 16;
+  int64_t pool_tokens = 0;  // the largest worker's pool, in tokens
+};
+
+enum class Priority : uint8_t { kInteractive, kStandard, kBatch };
+
+// A Generate request after the cheap checks: every field in range, defaults filled in, the seed drawn.
+struct GenerateParams {
+  std::string request_id;
+  float temperature = 1.0f;
+  int32_t top_k = 0;  // 0: off
+  float top_p = 1.0f;
+  float min_p = 0.0f;
+  uint64_t seed = 0;
+  int32_t max_tokens = 0;  // 0: up to the context length; otherwise not yet clipped
+  std::vector<std::string> stop;
+  bool ignore_eos = false;
+  bool return_token_ids = false;
+  Priority priority = Priority::kStandard;
+  std::string cache_salt;
+  bool bypass_prefix_cache = false;
+};
+
+// Checks every field that does not need the prompt's tokens. `drawn_seed` is used when the request has none.
+// INVALID_ARGUMENT with the field's path ("sampling.top_p"); NOT_FOUND for another model; UNIMPLEMENTED for a field
+// that is set and not honoured, or unknown (by number).
+absl::StatusOr<GenerateParams> ValidateGenerate(const v1::GenerateRequest& request, const ServedModel& model,
+                                                uint64_t drawn_seed);
+
+// The token ids of the request's prompt. `chat_template` may be null: chat is then FAILED_PRECONDITION.
+// Costly for long texts: run it on a task pool.
+absl::StatusOr<std::vector<TokenId>> EncodePrompt(const v1::GenerateRequest& request, const text::Tokenizer& tokenizer,
+                                                  const text::ChatTemplate* chat_template);
+// The same for Tokenize.
+absl::StatusOr<std::vector<TokenId>> EncodePrompt(const v1::TokenizeRequest& request, const text::Tokenizer& tokenizer,
+                                                  const text::ChatTemplate* chat_template);
+
+// Checks the encoded prompt (not empty, ids inside the vocabulary, shorter than the context, fits the pool) and
+// returns max_tokens clipped to the context.
+absl::StatusOr<int32_t> ClipMaxTokens(const GenerateParams& params, const std::vector<TokenId>& prompt,
+                                      const ServedModel& model);
+
+}  // namespace qanat::api
