@@ -1,0 +1,71 @@
+// Ends an answer at the first stop string, while the answer is still being written.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace qanat::text {
+
+// Passes text through until a stop string is complete.
+// Owns copies of the stops. One for each choice of a request.
+// One thread at a time.
+// No errors.
+//
+// The match is the one whose last byte comes first in the text; of stops that end at the same byte, the
+// longest (it begins first); of equal stops, the lowest index. It depends on the text alone, never on how it
+// was cut into pieces.
+// Held back is the least that can be: the longest end of the text so far that is a proper prefix of a stop.
+// Given whole characters and stops of whole characters, whole characters come out.
+// Time: linear in the text, for each stop.
+class StopMatcher {
+ public:
+  struct Result {
+    std::string text;         // released now
+    std::optional<int> stop;  // index of the stop that matched; the answer is over
+
+    bool operator==(const Result&) const = default;
+  };
+
+  // With `include_stop` the answer ends behind the stop string, else before it. REQUIRES: no stop is empty.
+  explicit StopMatcher(std::vector<std::string> stops, bool include_stop = false);
+
+  // Takes the next piece of text. After a match: nothing, and the same `stop` again.
+  Result Feed(std::string_view text);
+
+  // The answer has ended by other means: what was held back. Empty after a match.
+  std::string Flush();
+
+  // The stop that matched.
+  std::optional<int> matched() const { return matched_; }
+
+  // Bytes fed and given out so far. Without a match fed - released == held; what a match cuts off, text
+  // behind it included, counts as fed and is never released. So the caller can tell which tokens are heard.
+  int64_t fed_bytes() const { return fed_; }
+  int64_t released_bytes() const { return released_; }
+  int held_bytes() const { return static_cast<int>(held_.size()); }
+
+ private:
+  // One stop string and how much of it the text so far ends with (Knuth, Morris, Pratt).
+  struct Pattern {
+    std::string text;
+    std::vector<int> fallback;  // [text.size()] longest proper border of each prefix
+    int matched = 0;            // invariant: a proper prefix, < text.size(), unless it has just matched
+  };
+
+  // Advances every pattern by one byte. True when at least one is complete.
+  bool Advance(char byte);
+  Result Finish(size_t end);
+  std::string Release(size_t bytes);
+
+  std::vector<Pattern> patterns_;
+  const bool include_stop_;
+  std::optional<int> matched_;
+  std::string held_;
+  int64_t fed_ = 0;
+  int64_t released_ = 0;
+};
+
+}  // namespace qanat::text

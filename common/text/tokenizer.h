@@ -1,0 +1,101 @@
+// Text to token ids and back, as the model's own file says.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+
+namespace qanat::text {
+
+// GGUF's tokenizer.ggml.token_type 1..6, in that order.
+enum class TokenKind : uint8_t { kNormal, kUnknown, kControl, kUserDefined, kUnused, kByte };
+
+// What a model file tells of its tokens. Plain data: read from the file, or received over the wire.
+struct Vocabulary {
+  std::string model;                // "gpt2": byte-level BPE
+  std::string pre;                  // how text is cut into words: "smollm", "llama-bpe"
+  std::vector<std::string> tokens;  // as in the file: normal ones in the byte-level alphabet, others plain
+  std::vector<TokenKind> kinds;     // one a token
+  std::vector<std::string> merges;  // "left right", best first
+  TokenId bos = -1;                 // -1: the file names none
+  TokenId eos = -1;
+  TokenId unk = -1;
+  TokenId pad = -1;
+  std::vector<TokenId> eog;  // every id that ends a generation: eos, and eot if the file names one
+  bool add_bos = false;
+  std::string chat_template;  // empty: none
+};
+
+// A stretch of a chat prompt. Only text that the template itself wrote may name control tokens.
+struct TextSpan {
+  std::string text;
+  bool control = false;
+};
+
+// Encodes and decodes with one vocabulary (byte-level BPE).
+// Owns its tables; nothing outlives it but copies.
+// Immutable: any number of threads may use one.
+// Create refuses a vocabulary it cannot honour, naming the GGUF key and the reason. After that no input
+// fails: any bytes encode, invalid UTF-8 byte by byte.
+//
+// Encoding, in order: special tokens are found (leftmost first, the longest there); the text between them is
+// cut into words by the pattern of `pre`; each word's bytes are merged, best rank first, leftmost of equals.
+// A byte for which the vocabulary has no piece encodes to nothing.
+// Time: near-linear in the text, whatever the text (a word of n bytes takes n log n).
+class Tokenizer {
+ public:
+  // INVALID_ARGUMENT for a vocabulary that contradicts itself, UNIMPLEMENTED for a model or pre-tokenizer
+  // that this build does not know; FieldOf() the status is the GGUF key, e.g. "tokenizer.ggml.merges".
+  static absl::StatusOr<std::unique_ptr<Tokenizer>> Create(Vocabulary vocabulary);
+  ~Tokenizer();
+  Tokenizer(const Tokenizer&) = delete;
+  Tokenizer& operator=(const Tokenizer&) = delete;
+
+  // Plain text: a control token's text inside it is text like any other; user-defined tokens are found.
+  // Adds no BOS.
+  std::vector<TokenId> Encode(std::string_view text) const;
+
+  // The ids of the spans' texts joined, except that control tokens are found only where their whole text was
+  // written by control spans (adjacent ones count as one). Words run across the borders of spans.
+  std::vector<TokenId> EncodeSpans(absl::Span<const TextSpan> spans) const;
+
+  // The raw bytes a token adds to a text, not always whole characters. Empty for control, unknown and unused
+  // tokens. Valid as long as this object. REQUIRES: 0 <= id < size().
+  std::string_view Bytes(TokenId id) const;
+
+  // The token as the file writes it, e.g. "<|im_start|>" or "ĠHello". REQUIRES: 0 <= id < size().
+  std::string_view TokenText(TokenId id) const { return vocabulary_.tokens[id]; }
+
+  // The tokens' bytes joined, then made valid by ReplaceInvalid (utf8.h). What a Detokenizer streams.
+  // REQUIRES: every id in range.
+  std::string Decode(absl::Span<const TokenId> ids) const;
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  int size() const { return static_cast<int>(vocabulary_.tokens.size()); }
+  TokenId bos() const { return vocabulary_.bos; }
+  TokenId eos() const { return vocabulary_.eos; }
+
+  // False for ids out of range.
+  bool IsEndOfGeneration(TokenId id) const;
+  bool IsControl(TokenId id) const;
+
+  // 32 hex digits, equal for equal vocabularies on every machine and build: covers every field of
+  // Vocabulary. Tells whether two processes agree; no defence against someone who wants it to collide.
+  std::string Fingerprint() const;
+
+ private:
+  struct Tables;
+
+  Tokenizer(Vocabulary vocabulary, std::unique_ptr<const Tables> tables);
+
+  const Vocabulary vocabulary_;
+  const std::unique_ptr<const Tables> tables_;
+};
+
+}  // namespace qanat::text
