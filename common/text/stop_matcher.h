@@ -1,6 +1,7 @@
 // Ends an answer at the first stop string, while the answer is still being written.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -48,22 +49,33 @@ class StopMatcher {
   int held_bytes() const { return static_cast<int>(held_.size()); }
 
  private:
-  // One stop string and how much of it the text so far ends with (Knuth, Morris, Pratt).
-  struct Pattern {
-    std::string text;
-    std::vector<int> fallback;  // [text.size()] longest proper border of each prefix
-    int matched = 0;            // invariant: a proper prefix, < text.size(), unless it has just matched
+  // One stop string and how much of it the text so far ends with (Knuth, Morris and Pratt).
+  // Invariant: prefix() < size(), until the match that ends the answer.
+  class Pattern {
+   public:
+    explicit Pattern(std::string stop);
+    // True when the stop string is complete.
+    bool Advance(char byte);
+    size_t prefix() const { return prefix_; }
+    size_t size() const { return text_.size(); }
+
+   private:
+    std::string text_;
+    std::vector<size_t> border_;  // [size()] of each beginning: the longest proper one that is also its end
+    size_t prefix_ = 0;
   };
 
-  // Advances every pattern by one byte. True when at least one is complete.
-  bool Advance(char byte);
-  Result Finish(size_t end);
+  // Advances every pattern by one byte; the stop that is complete, the longest if several are.
+  std::optional<int> Advance(char byte);
+  // Ends the answer at a match whose last byte is held_[end - 1].
+  std::string Cut(size_t end);
+  // Takes the first `bytes` of held_.
   std::string Release(size_t bytes);
 
   std::vector<Pattern> patterns_;
   const bool include_stop_;
   std::optional<int> matched_;
-  std::string held_;
+  std::string held_;  // between calls: exactly the longest proper prefix of a stop that the text ends with
   int64_t fed_ = 0;
   int64_t released_ = 0;
 };

@@ -10,27 +10,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "common/text/vocabulary.h"
 
 namespace qanat::text {
-
-// GGUF's tokenizer.ggml.token_type 1..6, in that order.
-enum class TokenKind : uint8_t { kNormal, kUnknown, kControl, kUserDefined, kUnused, kByte };
-
-// What a model file tells of its tokens. Plain data: read from the file, or received over the wire.
-struct Vocabulary {
-  std::string model;                // "gpt2": byte-level BPE
-  std::string pre;                  // how text is cut into words: "smollm", "llama-bpe"
-  std::vector<std::string> tokens;  // as in the file: normal ones in the byte-level alphabet, others plain
-  std::vector<TokenKind> kinds;     // one a token
-  std::vector<std::string> merges;  // "left right", best first
-  TokenId bos = -1;                 // -1: the file names none
-  TokenId eos = -1;
-  TokenId unk = -1;
-  TokenId pad = -1;
-  std::vector<TokenId> eog;  // every id that ends a generation: eos, and eot if the file names one
-  bool add_bos = false;
-  std::string chat_template;  // empty: none
-};
 
 // A stretch of a chat prompt. Only text that the template itself wrote may name control tokens.
 struct TextSpan {
@@ -91,6 +73,7 @@ class Tokenizer {
 
  private:
   struct Tables;
+  class Encoding;
 
   Tokenizer(Vocabulary vocabulary, std::unique_ptr<const Tables> tables);
 

@@ -1,0 +1,43 @@
+// What a model file tells of its tokens.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/base/ids.h"
+
+namespace qanat::text {
+
+// GGUF's tokenizer.ggml.token_type 1..6, in that order.
+enum class TokenKind : uint8_t { kNormal, kUnknown, kControl, kUserDefined, kUnused, kByte };
+
+// Tokens that only a template may write, never a caller's text.
+inline bool IsReserved(TokenKind kind) { return kind == TokenKind::kControl || kind == TokenKind::kUnknown; }
+
+// Plain data: read from a file, or received over the wire.
+struct Vocabulary {
+  std::string model;                // "gpt2": byte-level BPE
+  std::string pre;                  // how text is cut into words: "smollm", "llama-bpe"
+  std::vector<std::string> tokens;  // as in the file: normal ones in the byte-level alphabet, others plain
+  std::vector<TokenKind> kinds;     // one a token
+  std::vector<std::string> merges;  // "left right", best first
+  TokenId bos = -1;                 // -1: the file names none
+  TokenId eos = -1;
+  TokenId unk = -1;
+  TokenId pad = -1;
+  std::vector<TokenId> eog;  // every id that ends a generation: eos, and eot if the file names one
+  bool add_bos = false;
+  std::string chat_template;  // empty: none
+};
+
+// Whether a vocabulary is consistent in itself: one kind a token, no two tokens alike, every id inside.
+// UNIMPLEMENTED for a `model` that this build does not know, else INVALID_ARGUMENT; FieldOf() the status is
+// the GGUF key at fault. Merges are checked where they are compiled (ParseMerges in tokenizer.cc).
+absl::Status CheckVocabulary(const Vocabulary& vocabulary);
+
+// 32 hex digits that cover every field. See Tokenizer::Fingerprint.
+std::string FingerprintOf(const Vocabulary& vocabulary);
+
+}  // namespace qanat::text
