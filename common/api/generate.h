@@ -1,8 +1,8 @@
 // Generate: the one validator and the one conversion between the public messages and plain structs.
 //
-// Both router and worker validate: a router may be of another version than its worker. The order is: cheap checks
-// of every bound before anything is allocated for it, then encoding of the prompt, then the checks that need the
-// number of tokens.
+// Both router and worker validate: a router may be of another version than its worker. The order is: cheap
+// checks of every bound before anything is allocated for it, then encoding of the prompt, then the checks
+// that need the number of tokens.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
-#include "common/text/chat_template.h"
 #include "common/text/tokenizer.h"
 #include "qanat/v1/inference.pb.h"
+
+namespace qanat::text {
+class ChatTemplate;
+}
 
 namespace qanat::api {
 
@@ -48,21 +51,27 @@ struct GenerateParams {
 };
 
 // Checks every field that does not need the prompt's tokens. `drawn_seed` is used when the request has none.
-// INVALID_ARGUMENT with the field's path ("sampling.top_p"); NOT_FOUND for another model; UNIMPLEMENTED for a field
-// that is set and not honoured, or unknown (by number).
+// INVALID_ARGUMENT with the field's path ("sampling.top_p"); NOT_FOUND for another model; UNIMPLEMENTED for a
+// field that is set and not honoured, or unknown (by number).
 absl::StatusOr<GenerateParams> ValidateGenerate(const v1::GenerateRequest& request, const ServedModel& model,
                                                 uint64_t drawn_seed);
 
+// The same for the other calls that name a model: unknown fields, the model, sizes, ids.
+absl::Status ValidateTokenize(const v1::TokenizeRequest& request, const ServedModel& model);
+absl::Status ValidateDetokenize(const v1::DetokenizeRequest& request, const ServedModel& model);
+
 // The token ids of the request's prompt. `chat_template` may be null: chat is then FAILED_PRECONDITION.
-// Costly for long texts: run it on a task pool.
-absl::StatusOr<std::vector<TokenId>> EncodePrompt(const v1::GenerateRequest& request, const text::Tokenizer& tokenizer,
+// Costly for long texts: run it on a task pool. REQUIRES: the request was validated.
+absl::StatusOr<std::vector<TokenId>> EncodePrompt(const v1::GenerateRequest& request,
+                                                  const text::Tokenizer& tokenizer,
                                                   const text::ChatTemplate* chat_template);
 // The same for Tokenize.
-absl::StatusOr<std::vector<TokenId>> EncodePrompt(const v1::TokenizeRequest& request, const text::Tokenizer& tokenizer,
+absl::StatusOr<std::vector<TokenId>> EncodePrompt(const v1::TokenizeRequest& request,
+                                                  const text::Tokenizer& tokenizer,
                                                   const text::ChatTemplate* chat_template);
 
-// Checks the encoded prompt (not empty, ids inside the vocabulary, shorter than the context, fits the pool) and
-// returns max_tokens clipped to the context.
+// Checks the encoded prompt (not empty, ids inside the vocabulary, shorter than the context, fits the pool)
+// and returns max_tokens clipped to the context.
 absl::StatusOr<int32_t> ClipMaxTokens(const GenerateParams& params, const std::vector<TokenId>& prompt,
                                       const ServedModel& model);
 

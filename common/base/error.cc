@@ -59,4 +59,12 @@ std::optional<std::chrono::milliseconds> RetryAfterOf(const absl::Status& status
   return std::chrono::milliseconds(ms);
 }
 
+absl::Status PublicError(const absl::Status& status) {
+  if (!absl::IsInternal(status) && !absl::IsUnknown(status) && !absl::IsDataLoss(status)) return status;
+  absl::Status shown(status.code(), "internal error");
+  status.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { shown.SetPayload(url, payload); });
+  return shown;
+}
+
 }  // namespace qanat
