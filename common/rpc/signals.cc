@@ -1,0 +1,33 @@
+#include "common/rpc/signals.h"
+
+#include <csignal>
+
+#include "common/base/check.h"
+
+namespace qanat::rpc {
+namespace {
+
+sigset_t Both() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+}  // namespace
+
+TerminationSignals::TerminationSignals() {
+  const sigset_t set = Both();
+  QANAT_CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0) << "signals cannot be blocked";
+}
+
+int TerminationSignals::Wait() {
+  const sigset_t set = Both();
+  int signal = 0;
+  while (sigwait(&set, &signal) != 0) {
+  }
+  return signal;
+}
+
+}  // namespace qanat::rpc
