@@ -1,0 +1,128 @@
+#include "worker/kv/kv_manager.h"
+
+#include <memory>
+#include <utility>
+
+#include "common/base/check.h"
+#include "worker/kv/lru_order.h"
+
+namespace qanat::kv {
+
+KvManager::KvManager(int32_t num_blocks, bool prefix_cache, const hash::BlockHasher& hasher)
+    : hasher_(hasher),
+      block_size_(hasher.block_size()),
+      prefix_cache_enabled_(prefix_cache),
+      pool_(num_blocks, std::make_unique<LruOrder>(num_blocks)),
+      cache_(pool_, block_size_) {}
+
+BlockTable KvManager::NewTable(const hash::Namespace& cache_namespace) const {
+  return BlockTable(cache_namespace, hasher_.Root(cache_namespace));
+}
+
+absl::Span<const hash::BlockHash> KvManager::Hashes(BlockTable& table,
+                                                    absl::Span<const TokenId> tokens) const {
+  const size_t full = tokens.size() / block_size_;
+  std::vector<hash::BlockHash>& hashes = table.hashes_;
+  for (size_t i = hashes.size(); i < full; ++i) {
+    const hash::BlockHash parent = i == 0 ? table.root_ : hashes[i - 1];
+    hashes.push_back(hasher_.Next(parent, tokens.subspan(i * block_size_, block_size_)));
+  }
+  return absl::MakeConstSpan(hashes).first(full);
+}
+
+BlockKey KvManager::KeyOf(const BlockTable& table, absl::Span<const TokenId> tokens, int32_t i,
+                          BlockId parent) const {
+  return {table.hashes_[i], table.cache_namespace_, parent,
+          tokens.subspan(static_cast<size_t>(i) * block_size_, block_size_)};
+}
+
+PrefixMatch KvManager::Match(BlockTable& table, absl::Span<const TokenId> tokens) const {
+  PrefixMatch match;
+  if (!prefix_cache_enabled_) return match;
+  const int32_t limit = static_cast<int32_t>((tokens.size() - 1) / block_size_);
+  Hashes(table, tokens);
+  for (int32_t i = 0; i < limit; ++i) {
+    const BlockId parent = i == 0 ? kNoBlock : match.blocks.back();
+    const PrefixCache::Result result = cache_.Find(KeyOf(table, tokens, i, parent));
+    if (result.found != PrefixCache::Found::kSame) break;
+    match.blocks.push_back(result.block);
+    if (pool_.count(result.block) == 0) ++match.num_unreferenced;
+  }
+  return match;
+}
+
+void KvManager::Attach(BlockTable& table, const PrefixMatch& match) {
+  QANAT_CHECK(table.size() == 0);
+  for (const BlockId block : match.blocks) table.Append(pool_.Share(block));
+  table.num_published_ = table.size();
+}
+
+bool KvManager::Reserve(BlockTable& table, int32_t num_tokens) {
+  const int32_t missing = BlocksFor(num_tokens) - table.size();
+  if (missing > pool_.num_unreferenced()) return false;
+  for (int32_t i = 0; i < missing; ++i) table.Append(TakeBlock());
+  return true;
+}
+
+BlockRef KvManager::TakeBlock() {
+  if (const BlockId next = pool_.Next(); pool_.cached(next)) {
+    cache_.Forget(next);
+    ++num_evictions_;
+  }
+  return pool_.Take();
+}
+
+void KvManager::Commit(BlockTable& table, absl::Span<const TokenId> tokens) {
+  if (!prefix_cache_enabled_) return;
+  const int32_t full = static_cast<int32_t>(tokens.size()) / block_size_;
+  if (table.num_published_ >= full || !table.publishing_) return;
+  Hashes(table, tokens);
+  while (table.num_published_ < full && table.publishing_) {
+    table.publishing_ = Publish(table, tokens, table.num_published_);
+    if (table.publishing_) ++table.num_published_;
+  }
+}
+
+bool KvManager::Publish(BlockTable& table, absl::Span<const TokenId> tokens, int32_t i) {
+  const BlockKey key = KeyOf(table, tokens, i, i == 0 ? kNoBlock : table.ids_[i - 1]);
+  const PrefixCache::Result resident = cache_.Find(key);
+  switch (resident.found) {
+    case PrefixCache::Found::kNothing:
+      cache_.Insert(key, table.ids_[i]);
+      return true;
+    case PrefixCache::Found::kSame:
+      // Two copies of one prefix would let children hang on the one that is not resident.
+      table.Replace(i, pool_.Share(resident.block));
+      return true;
+    case PrefixCache::Found::kOther:
+      return false;
+  }
+  return false;
+}
+
+void KvManager::CheckInvariants(absl::Span<const BlockTable* const> tables) const {
+  pool_.CheckInvariants();
+  cache_.CheckInvariants();
+  std::vector<int32_t> counts(pool_.num_blocks());
+  for (const BlockTable* table : tables) {
+    for (const BlockId id : table->blocks()) ++counts[id];
+  }
+  for (BlockId id = 0; id < pool_.num_blocks(); ++id) {
+    QANAT_CHECK(counts[id] == pool_.count(id))
+        << "block " << id << " counts " << pool_.count(id) << " references, tables hold " << counts[id];
+  }
+}
+
+void KvManager::CheckTable(const BlockTable& table, absl::Span<const TokenId> tokens) const {
+  for (int32_t i = 0; i < table.num_published_; ++i) {
+    const BlockKey key = KeyOf(table, tokens, i, i == 0 ? kNoBlock : table.ids_[i - 1]);
+    const PrefixCache::Result result = cache_.Find(key);
+    QANAT_CHECK(result.found == PrefixCache::Found::kSame && result.block == table.ids_[i])
+        << "block " << i << " of a table is not what the cache says it is";
+  }
+  for (int32_t i = table.num_published_; i < table.size(); ++i) {
+    QANAT_CHECK(!Shared(table.ids_[i])) << "block " << i << " of a table is shared without being published";
+  }
+}
+
+}  // namespace qanat::kv

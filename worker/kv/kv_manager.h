@@ -1,0 +1,91 @@
+// The one door to the KV cache: a span of tokens gets its block table.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+#include "common/hash/block_hash.h"
+#include "worker/kv/block_pool.h"
+#include "worker/kv/block_table.h"
+#include "worker/kv/prefix_cache.h"
+
+namespace qanat::kv {
+
+// The longest cached prefix of some tokens. Names blocks without referencing them: use it before the cache
+// changes.
+struct PrefixMatch {
+  std::vector<BlockId> blocks;
+  int32_t num_unreferenced = 0;  // of these, in the free list: attaching them takes them out of it
+};
+
+// What: hands out blocks, finds cached prefixes, publishes what was computed. Knows tokens and blocks, never
+// requests. Docs: docs/engine.md, "Blocks and prefixes".
+// Owns: pool and prefix cache; outlives every table. `hasher` is copied.
+// Threads: one. Errors: a full pool is an answer (Reserve), not an error.
+//
+// Every function that takes a table and tokens REQUIRES that the tokens are the table's history, or a leading
+// part of it.
+class KvManager {
+ public:
+  // REQUIRES: hasher.block_size() > 0, num_blocks > 0. Without `prefix_cache` nothing is published or found.
+  KvManager(int32_t num_blocks, bool prefix_cache, const hash::BlockHasher& hasher);
+
+  BlockTable NewTable(const hash::Namespace& cache_namespace) const;
+
+  // At most (tokens.size() - 1) / block_size blocks: one token is left to compute. REQUIRES: tokens not
+  // empty.
+  PrefixMatch Match(BlockTable& table, absl::Span<const TokenId> tokens) const;
+
+  // The table begins with the blocks of `match`. REQUIRES: the table is empty; `match` is fresh.
+  void Attach(BlockTable& table, const PrefixMatch& match);
+
+  // Adds blocks until the table holds `num_tokens`. False, and nothing changes, when the free list has too
+  // few. Reuses cached blocks when nothing else is left.
+  bool Reserve(BlockTable& table, int32_t num_tokens);
+
+  // Keys and values of `tokens` exist: publishes the full blocks among them, or adopts those that others
+  // published first.
+  void Commit(BlockTable& table, absl::Span<const TokenId> tokens);
+
+  // Gives all blocks back, the deepest first. Published ones stay to be hit until they are reused.
+  void Release(BlockTable& table) { table.Clear(); }
+
+  // The hashes of all full blocks of `tokens`. Valid until the next call with this table.
+  absl::Span<const hash::BlockHash> Hashes(BlockTable& table, absl::Span<const TokenId> tokens) const;
+
+  int32_t BlocksFor(int64_t num_tokens) const {
+    return static_cast<int32_t>((num_tokens + block_size_ - 1) / block_size_);
+  }
+  // Only the table's own: nobody else references it.
+  bool Exclusive(BlockId block) const { return pool_.count(block) == 1; }
+  // Others reference it, or may: it must not be written.
+  bool Shared(BlockId block) const { return pool_.count(block) > 1 || pool_.cached(block); }
+
+  int32_t block_size() const { return block_size_; }
+  bool prefix_cache() const { return prefix_cache_enabled_; }
+  const BlockPool& pool() const { return pool_; }
+  int32_t num_resident() const { return cache_.size(); }
+  // Cached blocks that were reused for other contents, ever.
+  int64_t num_evictions() const { return num_evictions_; }
+
+  // The invariants of pool and cache; REQUIRES that `tables` are all that live.
+  void CheckInvariants(absl::Span<const BlockTable* const> tables) const;
+  // Every published block of the table holds the tokens it stands for.
+  void CheckTable(const BlockTable& table, absl::Span<const TokenId> tokens) const;
+
+ private:
+  BlockKey KeyOf(const BlockTable& table, absl::Span<const TokenId> tokens, int32_t i, BlockId parent) const;
+  bool Publish(BlockTable& table, absl::Span<const TokenId> tokens, int32_t i);
+  BlockRef TakeBlock();
+
+  const hash::BlockHasher hasher_;
+  const int32_t block_size_;
+  const bool prefix_cache_enabled_;
+  BlockPool pool_;
+  PrefixCache cache_;
+  int64_t num_evictions_ = 0;
+};
+
+}  // namespace qanat::kv
