@@ -2,6 +2,12 @@
 // error); other compilers ignore them.
 #pragma once
 
+// Abseil's headers define three of these names; theirs go first, so that the order of includes does not matter.
+#include "absl/base/thread_annotations.h"
+#undef GUARDED_BY
+#undef PT_GUARDED_BY
+#undef NO_THREAD_SAFETY_ANALYSIS
+
 #if defined(__clang__)
 #define QANAT_THREAD_ATTRIBUTE(x) __attribute__((x))
 #else
