@@ -1,0 +1,40 @@
+// Runs an engine's steps on a real model.
+#pragma once
+
+#include <vector>
+
+#include "worker/backend/backend.h"
+#include "worker/engine/model_runner.h"
+#include "worker/model/model.h"
+#include "worker/sampling/sampler.h"
+
+namespace qanat::model {
+
+// What: a ModelRunner over a Model and its Backend, with the sampling on the host. Owns its sampler and
+// scratch; model and backend outlive it. Threads: the engine thread. Errors: a row whose logits are not
+// finite fails alone (kFailed). Depth 1: Launch computes, Collect samples. A batch fits the model's
+// StepLimits, or a check ends the process.
+class DeviceModelRunner : public engine::ModelRunner {
+ public:
+  // REQUIRES: backend.AllocateKv() was called.
+  DeviceModelRunner(Model& model, backend::Backend& backend) : model_(model), backend_(backend) {}
+
+  Handle Launch(const engine::ModelBatch& batch) override;
+  engine::StepOutput Collect(Handle handle) override;
+
+ private:
+  Model& model_;
+  backend::Backend& backend_;
+  sampling::Sampler sampler_;
+
+  // The step in flight: null between Collect and Launch.
+  const engine::ModelBatch* batch_ = nullptr;
+  Handle handle_ = 0;
+  backend::Activations logits_;
+  // Scratch, kept for its capacity.
+  std::vector<TokenId> ids_;
+  std::vector<int32_t> logit_rows_;
+  backend::BatchLayout layout_;
+};
+
+}  // namespace qanat::model

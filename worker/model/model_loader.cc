@@ -1,0 +1,41 @@
+#include "worker/model/model_loader.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/error.h"
+#include "common/base/status_macros.h"
+#include "common/hash/fingerprint.h"
+#include "worker/model/registry.h"
+#include "worker/model/weights/gguf.h"
+#include "worker/model/weights/vocabulary.h"
+
+namespace qanat::model {
+namespace {
+
+absl::Status ResolveLimits(const ModelConfig& config, StepLimits& limits) {
+  if (limits.max_tokens < 1) return InvalidField("max_tokens", "must be positive");
+  if (limits.max_logit_rows < 1) return InvalidField("max_logit_rows", "must be positive");
+  // A row of logits belongs to a token of the step.
+  if (limits.max_logit_rows > limits.max_tokens) limits.max_logit_rows = limits.max_tokens;
+  if (limits.max_context == 0) limits.max_context = config.context_length;
+  if (limits.max_context < 1 || limits.max_context > config.context_length) {
+    return InvalidField("max_context", absl::StrCat("must be between 1 and the model's ",
+                                                    config.context_length, ", got ", limits.max_context));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedModel> LoadModel(const std::string& path, backend::Backend& backend, StepLimits limits) {
+  QANAT_ASSIGN_OR_RETURN(const std::unique_ptr<GgufFile> file, GgufFile::Open(path));
+  QANAT_ASSIGN_OR_RETURN(const Family* family, FindFamily(*file));
+  LoadedModel loaded;
+  QANAT_ASSIGN_OR_RETURN(loaded.config, ReadModelConfig(*file));
+  QANAT_RETURN_IF_ERROR(ResolveLimits(loaded.config, limits));
+  QANAT_ASSIGN_OR_RETURN(loaded.vocabulary, ReadVocabulary(*file));
+  QANAT_ASSIGN_OR_RETURN(loaded.model, family->create(*file, loaded.config, backend, limits));
+  loaded.fingerprint = hash::Fingerprint(file->bytes());
+  return loaded;
+}
+
+}  // namespace qanat::model
