@@ -1,12 +1,14 @@
 #include "worker/sampling/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
+#include <numeric>
 
 #include "common/base/check.h"
+#include "worker/sampling/passes.h"
 #include "worker/sampling/random.h"
-#include "worker/sampling/weigh.h"
 
 namespace qanat::sampling {
 namespace {
@@ -53,17 +55,23 @@ std::optional<TokenId> Sampler::Sample(absl::Span<const float> logits, const Par
   block_sum_.resize(maxima_.size());
   const auto scale = static_cast<float>(kLog2E / static_cast<double>(params.temperature));
   Weigh(logits, max, scale, absl::MakeSpan(weights_), absl::MakeSpan(block_max_), absl::MakeSpan(block_sum_));
-  gathered_ = false;
   if (params.top_k > 0 && params.top_k < size) KeepTopK(params.top_k);
   if (params.top_p < 1) KeepTopP(params.top_p);
-  if (params.min_p > 0) KeepAtLeast(CeilOfProduct(kOne, params.min_p));
-  const uint64_t random = RandomBits(draw);
-  return gathered_ ? DrawFromKept(random) : DrawFromAll(random);
+  if (params.min_p > 0) Keep({CeilOfProduct(kOne, params.min_p), size});
+  return Draw(RandomBits(draw));
 }
 
 TokenId Sampler::Largest(absl::Span<const float> logits, float max) const {
   const auto block = std::find(maxima_.begin(), maxima_.end(), max) - maxima_.begin();
   return static_cast<TokenId>(std::find(logits.begin() + block * kBlock, logits.end(), max) - logits.begin());
+}
+
+absl::Span<int64_t> Sampler::Block(size_t block) {
+  return absl::MakeSpan(weights_).subspan(block * kBlock, kBlock);
+}
+
+int64_t Sampler::TotalWeight() const {
+  return std::accumulate(block_sum_.begin(), block_sum_.end(), int64_t{0});
 }
 
 void Sampler::KeepTopK(int64_t k) {
@@ -75,118 +83,78 @@ void Sampler::KeepTopK(int64_t k) {
     std::nth_element(scratch_.begin(), scratch_.begin() + (k - 1), scratch_.end(), std::greater<>());
     floor = std::max<int64_t>(scratch_[k - 1], 1);
   }
-  Gather(floor);
-  if (static_cast<int64_t>(kept_.size()) > k) Apply(CutOfCount(k));
+  Keep(CutOf(Measure::kCount, k, floor));
 }
 
-void Sampler::KeepTopP(float top_p) {
-  int64_t total = 0;
-  if (gathered_) {
-    for (const Weighted& token : kept_) total += token.weight;
-  } else {
-    for (const int64_t sum : block_sum_) total += sum;
-  }
-  const int64_t needed = CeilOfProduct(total, top_p);
-  if (!gathered_) {
-    // Most rows are decided by few tokens: light ones are looked at only when the heavy ones do not suffice.
-    for (const int64_t floor : {kOne >> 8, kOne >> 16, int64_t{1}}) {
-      if (Gather(floor) >= needed) break;
+void Sampler::KeepTopP(float top_p) { Keep(CutOf(Measure::kSum, CeilOfProduct(TotalWeight(), top_p), 1)); }
+
+void Sampler::Keep(Cut cut) {
+  for (size_t block = 0; block < block_max_.size(); ++block) {
+    if (block_max_[block] >= cut.weight) {
+      CutBlock(Block(block), cut.weight, cut.ties, block_max_[block], block_sum_[block]);
+    } else {
+      block_max_[block] = block_sum_[block] = 0;
     }
   }
-  Apply(CutOfSum(needed));
 }
 
-void Sampler::KeepAtLeast(int64_t weight) {
-  if (gathered_) {
-    std::erase_if(kept_, [weight](const Weighted& token) { return token.weight < weight; });
-  } else {
-    Gather(weight);
-  }
-}
-
-int64_t Sampler::Gather(int64_t floor) {
-  gathered_ = true;
-  kept_.resize(weights_.size());
-  size_t count = 0;
-  int64_t sum = 0;
+Sampler::Cut Sampler::CutOf(Measure measure, int64_t target, int64_t floor) {
+  histogram_.assign(kNumBuckets, 0);
+  std::array<uint16_t, kBlock> buckets;
   for (size_t block = 0; block < block_max_.size(); ++block) {
     if (block_max_[block] < floor) continue;
-    const size_t end = std::min(weights_.size(), (block + 1) * kBlock);
-    for (size_t id = block * kBlock; id < end; ++id) {
-      // Without a branch: which tokens are heavy is nothing a processor can guess.
-      const bool keep = weights_[id] >= floor;
-      kept_[count] = {weights_[id], static_cast<TokenId>(id)};
-      count += keep;
-      sum += keep ? weights_[id] : 0;
+    const absl::Span<const int64_t> weights = Block(block);
+    FindBuckets(weights, absl::MakeSpan(buckets));
+    for (size_t i = 0; i < weights.size(); ++i)
+      histogram_[buckets[i]] += measure == Measure::kSum ? weights[i] : 1;
+  }
+  int64_t above = 0;
+  int bucket = kNumBuckets - 1;
+  for (; bucket > 0 && above + histogram_[bucket] < target; --bucket) above += histogram_[bucket];
+  if (bucket == 0) return {1, static_cast<int64_t>(weights_.size())};
+  scratch_.clear();
+  for (size_t block = 0; block < block_max_.size(); ++block) {
+    if (block_max_[block] < floor) continue;
+    const absl::Span<const int64_t> weights = Block(block);
+    FindBuckets(weights, absl::MakeSpan(buckets));
+    for (size_t i = 0; i < weights.size(); ++i) {
+      if (buckets[i] == bucket) scratch_.push_back(weights[i]);
     }
   }
-  kept_.resize(count);
-  return sum;
+  return CutOfScratch(measure, target, above);
 }
 
-void Sampler::Apply(Cut cut) {
-  std::erase_if(kept_, [&cut](const Weighted& token) {
-    return token.weight < cut.weight || (token.weight == cut.weight && cut.ties-- <= 0);
-  });
-}
-
-Sampler::Cut Sampler::CutOfCount(int64_t count) {
-  scratch_.resize(kept_.size());
-  std::transform(kept_.begin(), kept_.end(), scratch_.begin(),
-                 [](const Weighted& token) { return token.weight; });
-  const auto last = scratch_.begin() + (count - 1);
-  std::nth_element(scratch_.begin(), last, scratch_.end(), std::greater<>());
-  const int64_t weight = *last;
-  const auto heavier =
-      std::count_if(scratch_.begin(), last, [weight](int64_t other) { return other > weight; });
-  return {weight, count - heavier};
-}
-
-// Quickselect by sum: `heavier` is what lies in front of [begin, end) in the order.
-Sampler::Cut Sampler::CutOfSum(int64_t sum) {
-  scratch_.resize(kept_.size());
-  std::transform(kept_.begin(), kept_.end(), scratch_.begin(),
-                 [](const Weighted& token) { return token.weight; });
+// Quickselect, by count or by sum.
+Sampler::Cut Sampler::CutOfScratch(Measure measure, int64_t target, int64_t above) {
   auto begin = scratch_.begin();
   auto end = scratch_.end();
-  int64_t heavier = 0;
   while (true) {
-    QANAT_CHECK(begin < end) << "the sum of what is kept is below what is needed";
+    QANAT_CHECK(begin < end) << "the bucket holds less than its histogram says";
     const int64_t pivot = MedianOf(*begin, begin[(end - begin) / 2], end[-1]);
     const auto equal = std::partition(begin, end, [pivot](int64_t weight) { return weight > pivot; });
     const auto lighter = std::partition(equal, end, [pivot](int64_t weight) { return weight == pivot; });
-    int64_t above = heavier;
-    for (auto it = begin; it != equal; ++it) above += *it;
-    const int64_t with_equal = above + (lighter - equal) * pivot;
-    if (above >= sum) {
+    const int64_t each = measure == Measure::kSum ? pivot : 1;
+    const int64_t front =
+        above + (measure == Measure::kSum ? std::accumulate(begin, equal, int64_t{0}) : equal - begin);
+    const int64_t with_equal = front + (lighter - equal) * each;
+    if (front >= target) {
       end = equal;
-    } else if (with_equal >= sum) {
-      return {pivot, (sum - above + pivot - 1) / pivot};
+    } else if (with_equal >= target) {
+      return {pivot, (target - front + each - 1) / each};
     } else {
-      heavier = with_equal;
+      above = with_equal;
       begin = lighter;
     }
   }
 }
 
-TokenId Sampler::DrawFromAll(uint64_t random) const {
-  int64_t total = 0;
-  for (const int64_t sum : block_sum_) total += sum;
-  int64_t point = PointBelow(total, random);
+TokenId Sampler::Draw(uint64_t random) const {
+  int64_t point = PointBelow(TotalWeight(), random);
   size_t block = 0;
   for (; point >= block_sum_[block]; ++block) point -= block_sum_[block];
   size_t id = block * kBlock;
   for (; point >= weights_[id]; ++id) point -= weights_[id];
   return static_cast<TokenId>(id);
-}
-
-TokenId Sampler::DrawFromKept(uint64_t random) const {
-  int64_t total = 0;
-  for (const Weighted& token : kept_) total += token.weight;
-  int64_t point = PointBelow(total, random);
-  size_t at = 0;
-  for (; point >= kept_[at].weight; ++at) point -= kept_[at].weight;
-  return kept_[at].id;
 }
 
 }  // namespace qanat::sampling

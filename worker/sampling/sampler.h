@@ -34,37 +34,35 @@ class Sampler {
  private:
   // A beginning of the order: what is heavier than `weight`, and the first `ties` ids that weigh just that.
   struct Cut {
-    int64_t weight = 0;
-    int64_t ties = 0;
+    int64_t weight;
+    int64_t ties;
   };
+  // What CutOf adds up until it has enough.
+  enum class Measure : uint8_t { kCount, kSum };
 
   TokenId Largest(absl::Span<const float> logits, float max) const;
-  TokenId DrawFromAll(uint64_t random) const;
-  TokenId DrawFromKept(uint64_t random) const;
+  TokenId Draw(uint64_t random) const;
 
+  // Filters: weights of tokens that are not kept become 0.
   void KeepTopK(int64_t k);
   void KeepTopP(float top_p);
-  void KeepAtLeast(int64_t weight);
-  // Fills kept_ with the ids of at least `floor`, by id; returns their sum.
-  int64_t Gather(int64_t floor);
-  void Apply(Cut cut);
+  void Keep(Cut cut);
 
-  Cut CutOfCount(int64_t count);
-  Cut CutOfSum(int64_t sum);
+  // The shortest beginning of the order that measures at least `target`; all of it when all of it measures
+  // less. Tokens lighter than `floor` are not among it, which the caller knows.
+  Cut CutOf(Measure measure, int64_t target, int64_t floor);
+  // The same among the weights in scratch_, in front of which the order measures `above` already.
+  Cut CutOfScratch(Measure measure, int64_t target, int64_t above);
 
-  struct Weighted {
-    int64_t weight;
-    TokenId id;
-  };
+  absl::Span<int64_t> Block(size_t block);
+  int64_t TotalWeight() const;
 
-  // Of the whole row.
+  // Of one row. A block's weights count only while its block_max_ is not 0.
   std::vector<float> maxima_;
   std::vector<int64_t> weights_;
   std::vector<int64_t> block_max_;
   std::vector<int64_t> block_sum_;
-  // What the filters have left, by id; meaningful once `gathered_`.
-  std::vector<Weighted> kept_;
-  bool gathered_ = false;
+  std::vector<int64_t> histogram_;
   std::vector<int64_t> scratch_;
 };
 

@@ -31,4 +31,33 @@ bool FindMaxima(absl::Span<const float> logits, absl::Span<float> maxima);
 void Weigh(absl::Span<const float> logits, float max, float scale, absl::Span<int64_t> weights,
            absl::Span<int64_t> block_max, absl::Span<int64_t> block_sum);
 
+// Weights sorted into buckets by their leading bits: a heavier weight is never in a lower bucket.
+inline constexpr int kBucketBits = 5;
+inline constexpr int kNumBuckets = (32 << kBucketBits) + 2;
+// buckets[i] of weights[i], each in [0, 2^32]; 0 is alone in bucket 0. REQUIRES: at most kBlock weights.
+void FindBuckets(absl::Span<const int64_t> weights, absl::Span<uint16_t> buckets);
+
+// Sets the weights of one block that are below `weight` to 0, and those equal to it but for the first `ties`;
+// takes off `ties` those that it left. REQUIRES: at most kBlock weights; weight > 0.
+void CutBlock(absl::Span<int64_t> weights, int64_t weight, int64_t& ties, int64_t& block_max,
+              int64_t& block_sum);
+
+namespace internal {
+
+// The functions above for one set of instructions: all give the same bits. The above use the last that is
+// supported.
+struct PassSet {
+  const char* name;
+  bool (*find_maxima)(const float* logits, int size, float* maxima);
+  void (*weigh)(const float* logits, int size, float max, float scale, int64_t* weights, int64_t* block_max,
+                int64_t* block_sum);
+  void (*find_buckets)(const int64_t* weights, int size, uint16_t* buckets);
+  void (*cut_block)(int64_t* weights, int size, int64_t weight, int64_t& ties, int64_t& block_max,
+                    int64_t& block_sum);
+};
+
+// Those that this CPU has the instructions for; never empty.
+absl::Span<const PassSet> SupportedPassSets();
+
+}  // namespace internal
 }  // namespace qanat::sampling
