@@ -1,0 +1,33 @@
+// The functions that kernel_sets.cc makes paths of. Files named *_lanes.cc are compiled twice, for any x86-64
+// (namespace base) and with AVX-512 (namespace avx512): the same plain loops, the same bits, other speed.
+#pragma once
+
+#include "kernels/kernel_set.h"
+
+namespace qanat::kernels {
+
+#define QANAT_DECLARE_LANES(isa)                                                                    \
+  namespace isa {                                                                                   \
+  void Quantize(const QuantizeParams& params, int row_begin, int row_end);                          \
+  void RmsNorm(const RmsNormParams& params, int row_begin, int row_end);                            \
+  void SiluMul(const SiluMulParams& params, int row_begin, int row_end);                            \
+  void RopeStoreBf16(const RopeStoreParams& params, int row_begin, int row_end);                    \
+  void RopeStoreF32(const RopeStoreParams& params, int row_begin, int row_end);                     \
+  void ReferenceGemm(const GemmParams& params, const GemmRange& range, std::byte* scratch);         \
+  void ReferenceAttend(const AttentionParams& params, int kv_head, int row_begin, int row_end);     \
+  void ReferenceAttendPartition(const AttentionParams& params, int kv_head, int row, int partition, \
+                                AttentionPartial* partials);                                        \
+  void ReferenceMerge(const AttentionParams& params, int kv_head, int row,                          \
+                      const AttentionPartial* partials);                                            \
+  }
+QANAT_DECLARE_LANES(base)
+QANAT_DECLARE_LANES(avx512)
+#undef QANAT_DECLARE_LANES
+
+void ScalarGemm(const GemmParams& params, const GemmRange& range, std::byte* scratch);
+void ScalarAttend(const AttentionParams& params, int kv_head, int row_begin, int row_end);
+void ScalarAttendPartition(const AttentionParams& params, int kv_head, int row, int partition,
+                           AttentionPartial* partials);
+void ScalarMerge(const AttentionParams& params, int kv_head, int row, const AttentionPartial* partials);
+
+}  // namespace qanat::kernels

@@ -1,0 +1,249 @@
+#include "kernels/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "kernels/half.h"
+#include "kernels/kernel_set.h"
+#include "tests/kernels/test_data.h"
+
+namespace qanat::kernels {
+namespace {
+
+struct Shape {
+  int num_heads;
+  int num_kv_heads;
+  int head_dim;
+  bool interleaved;
+  int Width() const { return (num_heads + 2 * num_kv_heads) * head_dim; }
+};
+
+constexpr Shape kShapes[] = {{9, 3, 64, true}, {4, 2, 32, false}, {4, 1, 32, true},  {2, 2, 16, false},
+                             {8, 1, 64, true}, {7, 1, 80, false}, {4, 2, 128, true}, {5, 1, 256, false}};
+
+// A sequence's queries, keys and values and the rotations, from which any cache can be filled.
+struct Sequence {
+  Sequence(std::mt19937& rng, const Shape& shape, int length)
+      : shape(shape),
+        length(length),
+        qkv(RandomFloats(rng, static_cast<size_t>(length) * shape.Width(), 1.5f)) {
+    for (int i = 0; i < length * shape.head_dim / 2; ++i) {
+      const double angle = static_cast<double>(rng()) / 1e8;
+      cos.push_back(static_cast<float>(std::cos(angle)));
+      sin.push_back(static_cast<float>(std::sin(angle)));
+    }
+  }
+  Shape shape;
+  int length;
+  std::vector<float> qkv;
+  std::vector<float> cos;
+  std::vector<float> sin;
+};
+
+// One layer's cache, all of it 0xFF until something is stored.
+class Cache {
+ public:
+  Cache(const KernelSet& path, const Shape& shape, int num_blocks) : path_(path), shape_(shape) {
+    storage_.resize(2 * KvHalfBytes(path.kv_element, shape.head_dim) * shape.num_kv_heads * num_blocks / 64);
+    std::memset(storage_.data(), 0xFF, storage_.size() * 64);
+  }
+
+  // Stores and attends rows [begin, begin + rows) as one step of a sequence; returns their outputs.
+  std::vector<float> Step(const Sequence& sequence, const std::vector<int32_t>& table, int begin, int rows,
+                          bool by_partition) {
+    std::vector<float> qkv(sequence.qkv.begin() + static_cast<int64_t>(begin) * shape_.Width(),
+                           sequence.qkv.begin() + static_cast<int64_t>(begin + rows) * shape_.Width());
+    const KvLayer layer = {reinterpret_cast<std::byte*>(storage_.data()), shape_.num_kv_heads,
+                           shape_.head_dim};
+    path_.rope_store({qkv.data(), shape_.Width(), shape_.num_heads, sequence.cos.data(), sequence.sin.data(),
+                      shape_.interleaved, layer, table.data(), begin},
+                     0, rows);
+    const int out_width = shape_.num_heads * shape_.head_dim;
+    std::vector<float> out(static_cast<size_t>(rows) * out_width);
+    const AttentionParams params = {qkv.data(),
+                                    shape_.Width(),
+                                    out.data(),
+                                    out_width,
+                                    shape_.num_heads,
+                                    layer,
+                                    table.data(),
+                                    begin,
+                                    1.0f / std::sqrt(static_cast<float>(shape_.head_dim))};
+    for (int head = 0; head < shape_.num_kv_heads; ++head) {
+      if (!by_partition) {
+        path_.attend(params, head, 0, rows);
+        continue;
+      }
+      for (int row = 0; row < rows; ++row) AttendByPartition(params, head, row);
+    }
+    return out;
+  }
+
+ private:
+  void AttendByPartition(const AttentionParams& params, int head, int row) {
+    const int group = shape_.num_heads / shape_.num_kv_heads;
+    const int partitions = NumPartitions(params.first_position + row);
+    std::vector<AttentionPartial> partials(partitions * group);
+    for (int p = partitions - 1; p >= 0; --p)
+      path_.attend_partition(params, head, row, p, &partials[p * group]);
+    path_.merge_partitions(params, head, row, partials.data());
+  }
+
+  const KernelSet& path_;
+  Shape shape_;
+  std::vector<TestMatrix::Line> storage_;
+};
+
+std::vector<int32_t> RandomTable(std::mt19937& rng, int length, int num_blocks) {
+  std::vector<int32_t> table(num_blocks);
+  std::iota(table.begin(), table.end(), 0);
+  std::shuffle(table.begin(), table.end(), rng);
+  table.resize((length + kBlockTokens - 1) / kBlockTokens);
+  return table;
+}
+
+// All outputs of a sequence, computed `chunk` rows at a time in a cache with spare blocks.
+std::vector<float> Outputs(const KernelSet& path, const Sequence& sequence, std::mt19937& rng, int chunk,
+                           bool by_partition = false) {
+  const int num_blocks = sequence.length / kBlockTokens + 4;
+  Cache cache(path, sequence.shape, num_blocks);
+  const std::vector<int32_t> table = RandomTable(rng, sequence.length, num_blocks);
+  std::vector<float> out;
+  for (int begin = 0; begin < sequence.length; begin += chunk) {
+    const std::vector<float> rows =
+        cache.Step(sequence, table, begin, std::min(chunk, sequence.length - begin), by_partition);
+    out.insert(out.end(), rows.begin(), rows.end());
+  }
+  return out;
+}
+
+// The definition in double precision, keys and values rounded to bf16 where the cache does.
+class Twin {
+ public:
+  Twin(const Sequence& sequence, bool round) : sequence_(sequence), round_(round) {}
+
+  std::vector<double> Row(int row, int head) const {
+    const Shape& shape = sequence_.shape;
+    const int kv_head = head / (shape.num_heads / shape.num_kv_heads);
+    const std::vector<double> q = Head(row, head, true, false);
+    std::vector<double> weights;
+    double total = 0;
+    for (int j = 0; j <= row; ++j) {
+      const std::vector<double> k = Head(j, shape.num_heads + kv_head, true, round_);
+      const double score = std::inner_product(q.begin(), q.end(), k.begin(), 0.0);
+      weights.push_back(std::exp(score / std::sqrt(shape.head_dim)));
+      total += weights.back();
+    }
+    std::vector<double> out(shape.head_dim);
+    for (int j = 0; j <= row; ++j) {
+      const std::vector<double> v = Head(j, shape.num_heads + shape.num_kv_heads + kv_head, false, round_);
+      for (int i = 0; i < shape.head_dim; ++i) out[i] += weights[j] / total * v[i];
+    }
+    return out;
+  }
+
+ private:
+  std::vector<double> Head(int row, int head, bool rotate, bool round) const {
+    const int dim = sequence_.shape.head_dim;
+    const float* x = &sequence_.qkv[static_cast<size_t>(row) * sequence_.shape.Width() + head * dim];
+    std::vector<double> out(x, x + dim);
+    for (int i = 0; rotate && i < dim / 2; ++i) {
+      const int a = sequence_.shape.interleaved ? 2 * i : i;
+      const int b = sequence_.shape.interleaved ? 2 * i + 1 : i + dim / 2;
+      const double c = sequence_.cos[row * dim / 2 + i], s = sequence_.sin[row * dim / 2 + i];
+      out[a] = x[a] * c - x[b] * s;
+      out[b] = x[a] * s + x[b] * c;
+    }
+    for (double& value : out) {
+      if (round) value = Bf16ToFloat(FloatToBf16(static_cast<float>(value)));
+    }
+    return out;
+  }
+
+  const Sequence& sequence_;
+  bool round_;
+};
+
+std::vector<const KernelSet*> AllPaths() {
+  std::vector<const KernelSet*> paths = {&ReferenceKernels(), &ScalarKernels()};
+  if (CpuHasAvx512()) {
+    paths.push_back(&Avx512Kernels());
+  } else {
+    std::cout << "no AVX-512 on this CPU: only scalar and reference are tested\n";
+  }
+  return paths;
+}
+
+TEST(AttentionTest, EqualsTheDefinitionInDoublePrecision) {
+  std::mt19937 rng(1);
+  for (const KernelSet* path : AllPaths()) {
+    for (const Shape& shape : kShapes) {
+      const Sequence sequence(rng, shape, 300);
+      const std::vector<float> out = Outputs(*path, sequence, rng, 50);
+      const bool rounds = path->kv_element == KvElement::kBF16;
+      const Twin twin(sequence, rounds);
+      for (const int row : {0, 1, 15, 16, 63, 64, 255, 256, 299}) {
+        for (int head = 0; head < shape.num_heads; ++head) {
+          const std::vector<double> expected = twin.Row(row, head);
+          for (int i = 0; i < shape.head_dim; ++i) {
+            // A key on the edge between two bf16 numbers may round the other way in float32: half a step of
+            // bf16.
+            ASSERT_NEAR(out[(row * shape.num_heads + head) * shape.head_dim + i], expected[i],
+                        rounds ? 4e-3 : 2e-5)
+                << path->name << " row " << row << " head " << head << " dim " << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(AttentionTest, BitsDependOnNeitherChunksNorBlocksNorPartitioning) {
+  std::mt19937 rng(2);
+  for (const KernelSet* path : AllPaths()) {
+    for (const Shape& shape : {kShapes[0], kShapes[1], kShapes[4]}) {
+      const Sequence sequence(rng, shape, 590);
+      const std::vector<float> whole = Outputs(*path, sequence, rng, sequence.length);
+      for (const int chunk : {1, 7, 64, 512}) {
+        ASSERT_EQ(Outputs(*path, sequence, rng, chunk), whole) << path->name << " chunks of " << chunk;
+      }
+      ASSERT_EQ(Outputs(*path, sequence, rng, 100, true), whole) << path->name << " by partition";
+    }
+  }
+}
+
+TEST(AttentionTest, FastPathsGiveTheSameBits) {
+  std::mt19937 rng(3);
+  for (int trial = 0; trial < 60; ++trial) {
+    Shape shape = kShapes[trial % std::size(kShapes)];
+    shape.num_kv_heads = 1 + static_cast<int>(rng() % 2);
+    shape.num_heads = shape.num_kv_heads * (1 + static_cast<int>(rng() % 14));
+    const Sequence sequence(rng, shape, 1 + static_cast<int>(rng() % 330));
+    const int chunk = 1 + static_cast<int>(rng() % 80);
+    const std::vector<float> scalar = Outputs(ScalarKernels(), sequence, rng, chunk);
+    const std::vector<float> vector =
+        Outputs(*AllPaths().back(), sequence, rng, 1 + static_cast<int>(rng() % 80));
+    ASSERT_EQ(std::memcmp(scalar.data(), vector.data(), scalar.size() * sizeof(float)), 0)
+        << shape.num_heads << "/" << shape.num_kv_heads << " x " << shape.head_dim << ", " << sequence.length;
+  }
+}
+
+TEST(AttentionTest, ReadsNoTokenThatItDoesNotSee) {
+  // Every slot that is not stored yet holds NaN, in the last block and in the spare ones.
+  std::mt19937 rng(4);
+  for (const KernelSet* path : AllPaths()) {
+    for (const Shape& shape : kShapes) {
+      const Sequence sequence(rng, shape, 83);
+      for (const float value : Outputs(*path, sequence, rng, 5))
+        ASSERT_TRUE(std::isfinite(value)) << path->name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace qanat::kernels

@@ -1,0 +1,272 @@
+#include "worker/backend/cpu_backend.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "kernels/embed.h"
+#include "worker/backend/cpu_backend_impl.h"
+#include "worker/backend/cpu_topology.h"
+
+namespace qanat::backend {
+namespace {
+
+// Below this many elements an operation takes less time than waking a second thread does.
+constexpr int64_t kSerialElements = 8192;
+constexpr int kRowsATile = 8;
+constexpr int kPanelsATile = 2;
+constexpr int kGemmRows = 16 * kernels::kRowBlock;
+constexpr int kAttentionRows = 16;
+// A row's partitions are worth spreading when there are fewer tiles than this for each thread.
+constexpr int kTilesAThread = 4;
+
+float* Floats(Activations activations) { return static_cast<float*>(activations.data); }
+
+int CeilDiv(int a, int b) { return (a + b - 1) / b; }
+
+absl::StatusOr<const kernels::KernelSet*> ChooseKernels(const std::string& name) {
+  if (name == "scalar") return &kernels::ScalarKernels();
+  if (name == "reference") return &kernels::ReferenceKernels();
+  if (name == "auto") return kernels::CpuHasAvx512() ? &kernels::Avx512Kernels() : &kernels::ScalarKernels();
+  if (name == "avx2") return absl::UnimplementedError("kernels=avx2: this build has no AVX2 path");
+  if (name != "avx512") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kernels=", name, ": must be auto, avx512, avx2, scalar or reference"));
+  }
+  if (!kernels::CpuHasAvx512()) {
+    return absl::FailedPreconditionError("kernels=avx512: this CPU lacks AVX-512 F, BW, VL, DQ or VNNI");
+  }
+  return &kernels::Avx512Kernels();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuBackendOptions& options) {
+  constexpr int kMaxThreads = 1024;
+  if (options.threads < 0 || options.threads > kMaxThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("threads=", options.threads, ": must be between 0 (all) and ", kMaxThreads));
+  }
+  QANAT_ASSIGN_OR_RETURN(const kernels::KernelSet* kernels, ChooseKernels(options.kernels));
+  CpuTopology topology = ReadCpuTopology();
+  ThreadPoolOptions threads;
+  threads.threads = options.threads > 0 ? options.threads : topology.ComputeThreads();
+  if (options.pin) threads.cpus = std::move(topology.cpus);
+  return std::make_unique<CpuBackend>(*kernels, std::move(threads));
+}
+
+CpuBackend::CpuBackend(const kernels::KernelSet& kernels, ThreadPoolOptions threads)
+    : kernels_(kernels), pool_(std::move(threads)), weights_(arena_, pool_), kv_(arena_, kernels.kv_element) {
+  gemm_scratch_.resize(pool_.num_threads());
+}
+
+absl::StatusOr<Weight> CpuBackend::LoadMatrix(absl::Span<const HostMatrix> parts) {
+  QANAT_ASSIGN_OR_RETURN(const Weight weight, weights_.AddMatrix(parts));
+  const int64_t cells = kernels::GemmScratchBytes(weights_.max_cols()) / 64 + 1;
+  for (auto& scratch : gemm_scratch_) scratch.resize(std::max<size_t>(scratch.size(), cells));
+  return weight;
+}
+
+absl::StatusOr<Weight> CpuBackend::LoadVector(const HostMatrix& vector) { return weights_.AddVector(vector); }
+
+Weight CpuBackend::LoadRope(absl::Span<const float> cos, absl::Span<const float> sin, int half_head_dim,
+                            RopeStyle style) {
+  QANAT_CHECK(cos.size() == sin.size() && cos.size() % half_head_dim == 0) << cos.size();
+  ropes_.push_back({{cos.begin(), cos.end()}, {sin.begin(), sin.end()}, style});
+  return {static_cast<int32_t>(ropes_.size()) - 1, static_cast<int>(cos.size() / half_head_dim),
+          half_head_dim};
+}
+
+absl::Status CpuBackend::AllocateKv(const KvConfig& config) { return kv_.Allocate(config); }
+
+Activations CpuBackend::Allocate(int rows, int cols) {
+  absl::StatusOr<std::byte*> memory = arena_.Allocate(int64_t{4} * rows * cols, "activations");
+  QANAT_CHECK(memory.ok()) << memory.status();
+  const size_t cells = kernels::NumQuantizedCells(rows, cols);
+  quantized_.resize(std::max(quantized_.size(), cells));
+  return {*memory, rows, cols};
+}
+
+template <typename Run>
+void CpuBackend::ForRows(int rows, int cols, const Run& run) {
+  const int step = int64_t{rows} * cols < kSerialElements ? rows : kRowsATile;
+  pool_.ParallelFor(CeilDiv(rows, std::max(step, 1)),
+                    [&](int tile, int) { run(tile * step, std::min(rows, (tile + 1) * step)); });
+}
+
+void CpuBackend::Embed(Weight table, absl::Span<const TokenId> ids, float scale, Activations out) {
+  const CpuMatrix& matrix = weights_.matrix(table);
+  QANAT_CHECK(matrix.segments.size() == 1) << "an embedding table has one part";
+  const kernels::EmbedParams params{&matrix.segments[0].packed, ids.data(), scale, Floats(out)};
+  ForRows(static_cast<int>(ids.size()), out.cols,
+          [&](int begin, int end) { kernels::Embed(params, begin, end); });
+}
+
+void CpuBackend::RmsNorm(Activations in, Weight weight, float eps, Activations out) {
+  const kernels::RmsNormParams params{
+      Floats(in), weights_.vector(weight), Floats(out), in.cols, out.cols, in.cols, eps};
+  ForRows(in.rows, in.cols, [&](int begin, int end) { kernels_.rms_norm(params, begin, end); });
+}
+
+void CpuBackend::MatMul(Weight w, Activations in, Activations out) { Multiply(w, in, out, false); }
+
+void CpuBackend::MatMulAdd(Weight w, Activations in, Activations out) { Multiply(w, in, out, true); }
+
+kernels::QuantizedRows CpuBackend::QuantizeInput(Activations in) {
+  const kernels::QuantizedRows rows{quantized_.data(), in.cols / kernels::kTileDepth};
+  const kernels::QuantizeParams params{Floats(in), in.cols, rows};
+  ForRows(in.rows, in.cols, [&](int begin, int end) { kernels_.quantize(params, begin, end); });
+  return rows;
+}
+
+void CpuBackend::Multiply(Weight w, Activations in, Activations out, bool accumulate) {
+  QANAT_DCHECK(in.cols == w.cols && out.cols == w.rows && in.rows == out.rows);
+  const CpuMatrix& matrix = weights_.matrix(w);
+  kernels::QuantizedRows quantized;
+  if (matrix.quantized && kernels_.quantizes_activations) quantized = QuantizeInput(in);
+  const int row_chunks = CeilDiv(in.rows, kGemmRows);
+  int column_tiles = 0;
+  for (const MatrixSegment& segment : matrix.segments) {
+    column_tiles += CeilDiv(kernels::NumPanels(segment.packed.rows), kPanelsATile);
+  }
+  pool_.ParallelFor(row_chunks * column_tiles, [&](int tile, int thread) {
+    int column = tile % column_tiles;
+    const int row = tile / column_tiles * kGemmRows;
+    for (const MatrixSegment& segment : matrix.segments) {
+      const int panels = kernels::NumPanels(segment.packed.rows);
+      const int tiles = CeilDiv(panels, kPanelsATile);
+      if (column >= tiles) {
+        column -= tiles;
+        continue;
+      }
+      const kernels::GemmParams params{
+          &segment.packed, Floats(in), in.cols, quantized, Floats(out) + segment.first_output,
+          out.cols,        accumulate};
+      const kernels::GemmRange range{column * kPanelsATile, std::min(panels, (column + 1) * kPanelsATile),
+                                     row, std::min(in.rows, row + kGemmRows)};
+      kernels_.gemm(params, range, reinterpret_cast<std::byte*>(gemm_scratch_[thread].data()));
+      return;
+    }
+  });
+}
+
+void CpuBackend::SiluMul(Activations gate_up, Activations out) {
+  const kernels::SiluMulParams params{Floats(gate_up), Floats(out), out.cols};
+  ForRows(out.rows, out.cols, [&](int begin, int end) { kernels_.silu_mul(params, begin, end); });
+}
+
+void CpuBackend::GatherRows(Activations in, absl::Span<const int32_t> rows, Activations out) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    std::memcpy(Floats(out) + i * out.cols, Floats(in) + int64_t{rows[i]} * in.cols, sizeof(float) * in.cols);
+  }
+}
+
+void CpuBackend::SplitRows(const BatchLayout& batch, int rows_a_run) {
+  runs_.clear();
+  for (const BatchLayout::Sequence& sequence : batch.sequences) {
+    for (int begin = 0; begin < sequence.num_rows; begin += rows_a_run) {
+      runs_.push_back({&sequence, begin, std::min(sequence.num_rows, begin + rows_a_run)});
+    }
+  }
+}
+
+void CpuBackend::RopeAndStoreKv(Activations qkv, int num_heads, Weight rope, int layer,
+                                const BatchLayout& batch) {
+  const Rope& table = ropes_[rope.id];
+  SplitRows(batch, kAttentionRows);
+  const auto run_one = [&](const RowRun& run) {
+    kernels::RopeStoreParams params;
+    params.qkv = Floats(qkv) + int64_t{run.sequence->first_row} * qkv.cols;
+    params.stride = qkv.cols;
+    params.num_heads = num_heads;
+    params.cos = table.cos.data();
+    params.sin = table.sin.data();
+    params.interleaved = table.style == RopeStyle::kInterleaved;
+    params.kv = kv_.Layer(layer);
+    params.block_table = run.sequence->block_table.data();
+    params.first_position = run.sequence->first_position;
+    kernels_.rope_store(params, run.begin, run.end);
+  };
+  const bool serial = int64_t{batch.num_rows} * qkv.cols < kSerialElements;
+  const int tiles = serial ? 1 : static_cast<int>(runs_.size());
+  pool_.ParallelFor(tiles, [&](int tile, int) {
+    if (!serial) return run_one(runs_[tile]);
+    for (const RowRun& run : runs_) run_one(run);
+  });
+}
+
+kernels::AttentionParams CpuBackend::AttentionOf(const RowRun& run, Activations qkv, int num_heads, int layer,
+                                                 float scale, Activations out) const {
+  kernels::AttentionParams params;
+  params.q = Floats(qkv) + int64_t{run.sequence->first_row} * qkv.cols;
+  params.q_stride = qkv.cols;
+  params.out = Floats(out) + int64_t{run.sequence->first_row} * out.cols;
+  params.out_stride = out.cols;
+  params.num_heads = num_heads;
+  params.kv = kv_.Layer(layer);
+  params.block_table = run.sequence->block_table.data();
+  params.first_position = run.sequence->first_position;
+  params.scale = scale;
+  return params;
+}
+
+void CpuBackend::Attention(Activations qkv, int num_heads, int layer, float scale, const BatchLayout& batch,
+                           Activations out) {
+  if (ShouldSplitPartitions(batch)) return AttendByPartition(qkv, num_heads, layer, scale, batch, out);
+  SplitRows(batch, kAttentionRows);
+  const int kv_heads = kv_.config().num_kv_heads;
+  pool_.ParallelFor(static_cast<int>(runs_.size()) * kv_heads, [&](int tile, int) {
+    const RowRun& run = runs_[tile / kv_heads];
+    kernels_.attend(AttentionOf(run, qkv, num_heads, layer, scale, out), tile % kv_heads, run.begin, run.end);
+  });
+}
+
+bool CpuBackend::ShouldSplitPartitions(const BatchLayout& batch) const {
+  if (pool_.num_threads() == 1 ||
+      batch.num_rows * kv_.config().num_kv_heads >= kTilesAThread * pool_.num_threads()) {
+    return false;
+  }
+  for (const BatchLayout::Sequence& sequence : batch.sequences) {
+    if (sequence.first_position >= kernels::kPartitionKeys) return true;
+  }
+  return false;
+}
+
+void CpuBackend::AttendByPartition(Activations qkv, int num_heads, int layer, float scale,
+                                   const BatchLayout& batch, Activations out) {
+  SplitRows(batch, 1);
+  const int kv_heads = kv_.config().num_kv_heads;
+  const int group = num_heads / kv_heads;
+  int partitions = 1;
+  for (const RowRun& run : runs_) {
+    partitions = std::max(partitions, kernels::NumPartitions(run.sequence->first_position + run.begin));
+  }
+  const int rows_and_heads = static_cast<int>(runs_.size()) * kv_heads;
+  partials_.resize(std::max<size_t>(partials_.size(), int64_t{rows_and_heads} * partitions * group));
+  pool_.ParallelFor(rows_and_heads * partitions, [&](int tile, int) {
+    const int index = tile / partitions;
+    const int partition = tile % partitions;
+    const RowRun& run = runs_[index / kv_heads];
+    if (partition >= kernels::NumPartitions(run.sequence->first_position + run.begin)) return;
+    kernels_.attend_partition(AttentionOf(run, qkv, num_heads, layer, scale, out), index % kv_heads,
+                              run.begin, partition, &partials_[int64_t{tile} * group]);
+  });
+  for (int index = 0; index < rows_and_heads; ++index) {
+    const RowRun& run = runs_[index / kv_heads];
+    kernels_.merge_partitions(AttentionOf(run, qkv, num_heads, layer, scale, out), index % kv_heads,
+                              run.begin, &partials_[int64_t{index} * partitions * group]);
+  }
+}
+
+absl::Span<const float> CpuBackend::Row(Activations in, int row) {
+  return {Floats(in) + int64_t{row} * in.cols, static_cast<size_t>(in.cols)};
+}
+
+std::string CpuBackend::Numerics() const {
+  return absl::StrCat("k1-", kernels_.name,
+                      kernels_.kv_element == kernels::KvElement::kF32 ? "-f32kv" : "-bf16kv");
+}
+
+}  // namespace qanat::backend
