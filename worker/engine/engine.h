@@ -40,18 +40,22 @@ struct EngineSnapshot {
 // Errors: Submit refuses typed, before anything is allocated; whatever is accepted gets exactly one OnEnd.
 class Engine {
  public:
+  // REQUIRES: options.Validate() is OK; hasher.block_size() == options.block_size.
   Engine(const EngineOptions& options, const hash::BlockHasher& hasher, ModelRunner& runner, const Clock& clock,
          EngineMetrics& metrics);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // INVALID_ARGUMENT: can never fit (both numbers in the message). RESOURCE_EXHAUSTED with a retry hint: the queue
-  // is full. UNAVAILABLE: draining. DEADLINE_EXCEEDED: the deadline has passed.
+  // INVALID_ARGUMENT: the prompt or max_tokens is out of range, or it can never fit (both numbers in the message).
+  // RESOURCE_EXHAUSTED with a retry hint: the queue is full. UNAVAILABLE: draining. DEADLINE_EXCEEDED: the deadline
+  // has passed. Reasons (common/base/error.h): INVALID_FIELD, NEVER_FITS, QUEUE_FULL, TOKENS_FULL, DRAINING,
+  // DEADLINE. The sink may be called before this returns.
   absl::StatusOr<SequenceId> Submit(Request request);
 
   // Ends a request in any state, within one step; unknown and ended ids are ignored. kStop is for a stop string
-  // matched by the service: the outcome then is a success. `completion_tokens` is how many output tokens count.
+  // matched by the service: the outcome then is a success. Its completion_tokens are the tokens delivered, which
+  // may have run past the stop: the service counts the ones that make up the answer.
   void Cancel(SequenceId id, EndReason reason);
 
   // Refuses what comes from now on; what is accepted runs on.
@@ -61,7 +65,8 @@ class Engine {
 
   // One step: drain the inbox, plan, reserve, build, launch and collect, commit. False when there was nothing to do.
   bool Step();
-  // Blocks the engine thread until there may be something to do or Shutdown() was called. False after Shutdown().
+  // Blocks the engine thread until there is something to do or Shutdown() was called. Accepted requests always are:
+  // it sleeps past no deadline. False after Shutdown().
   bool WaitForWork();
   // Wakes WaitForWork for good. What is still in flight ends as CANCELLED in the destructor.
   void Shutdown();

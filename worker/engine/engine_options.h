@@ -1,9 +1,12 @@
 // Limits of the engine.
 #pragma once
 
+#include <array>
+#include <chrono>
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "common/base/clock.h"
 
 namespace qanat::engine {
 
@@ -17,6 +20,9 @@ struct EngineOptions {
   int32_t queue_requests = 256;
   int64_t queue_tokens = 262144;
   bool prefix_cache = true;
+  // By Priority: how long after its arrival a request counts as due when its own deadline is not earlier.
+  std::array<Duration, 3> class_defaults = {std::chrono::seconds(1), std::chrono::seconds(10),
+                                            std::chrono::minutes(10)};
 
   // INVALID_ARGUMENT naming the flag that is out of range.
   absl::Status Validate() const;

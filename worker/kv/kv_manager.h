@@ -58,6 +58,10 @@ class KvManager {
   int32_t BlocksFor(int64_t num_tokens) const {
     return static_cast<int32_t>((num_tokens + block_size_ - 1) / block_size_);
   }
+  // How many tokens the table could hold with all that the free list has.
+  int64_t Room(const BlockTable& table) const {
+    return static_cast<int64_t>(table.size() + pool_.num_unreferenced()) * block_size_;
+  }
   // Only the table's own: nobody else references it.
   bool Exclusive(BlockId block) const { return pool_.count(block) == 1; }
   // Others reference it, or may: it must not be written.

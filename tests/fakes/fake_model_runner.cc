@@ -1,0 +1,102 @@
+#include "tests/fakes/fake_model_runner.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+
+namespace qanat::fakes {
+namespace {
+
+constexpr TokenId kNothing = -7;
+
+uint64_t Mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15;
+  return hash ^ (hash >> 29);
+}
+
+}  // namespace
+
+FakeModelRunner::FakeModelRunner(int32_t num_blocks, int32_t block_size, int32_t vocabulary)
+    : block_size_(block_size),
+      vocabulary_(vocabulary),
+      slots_(static_cast<size_t>(num_blocks) * block_size, kNothing) {}
+
+engine::ModelRunner::Handle FakeModelRunner::Launch(const engine::ModelBatch& batch) {
+  QANAT_CHECK(!batch.sequences.empty());
+  QANAT_CHECK(static_cast<int>(in_flight_.size()) < depth());
+  if (on_launch_) on_launch_(batch);
+  // As a device does, all rows write before any reads.
+  for (const engine::BatchSequence& row : batch.sequences) Write(row);
+  engine::StepOutput output;
+  for (const engine::BatchSequence& row : batch.sequences) output.sequences.push_back(Run(row));
+  in_flight_.emplace(++last_handle_, std::move(output));
+  return last_handle_;
+}
+
+engine::StepOutput FakeModelRunner::Collect(Handle handle) {
+  const auto it = in_flight_.find(handle);
+  QANAT_CHECK(it != in_flight_.end());
+  engine::StepOutput output = std::move(it->second);
+  in_flight_.erase(it);
+  return output;
+}
+
+void FakeModelRunner::Write(const engine::BatchSequence& row) {
+  QANAT_CHECK(!row.tokens.empty());
+  const size_t end = row.first_position + row.tokens.size();
+  QANAT_CHECK(row.block_table.size() == (end + block_size_ - 1) / block_size_);
+  for (size_t i = 0; i < row.tokens.size(); ++i) {
+    const size_t position = row.first_position + i;
+    const size_t block = static_cast<size_t>(row.block_table[position / block_size_]) * block_size_;
+    const size_t slot = position % block_size_;
+    if (slot == 0) std::fill_n(slots_.begin() + static_cast<int64_t>(block), block_size_, kNothing);
+    slots_.at(block + slot) = row.tokens[i];
+  }
+  computed_tokens_ += static_cast<int64_t>(row.tokens.size());
+}
+
+std::vector<TokenId> FakeModelRunner::ReadContext(const engine::BatchSequence& row) const {
+  std::vector<TokenId> context(row.first_position + row.tokens.size());
+  for (size_t position = 0; position < context.size(); ++position) {
+    const size_t block = static_cast<size_t>(row.block_table[position / block_size_]) * block_size_;
+    context[position] = slots_.at(block + position % block_size_);
+    QANAT_CHECK(context[position] != kNothing) << "position " << position << " was never computed";
+  }
+  return context;
+}
+
+engine::SequenceOutput FakeModelRunner::Run(const engine::BatchSequence& row) {
+  const std::vector<TokenId> context = ReadContext(row);
+  if (failing_.erase(row.id) > 0) return {engine::SequenceOutput::Kind::kFailed, -1};
+  if (!row.sample) return {};
+  return {engine::SequenceOutput::Kind::kToken, Draw(row, context, vocabulary_)};
+}
+
+TokenId FakeModelRunner::Draw(const engine::BatchSequence& row, absl::Span<const TokenId> context,
+                              int32_t vocabulary) {
+  uint64_t hash = 0;
+  if (!row.params.greedy()) {
+    hash = Mix(Mix(Mix(hash, row.draw.seed), row.draw.choice), row.draw.position);
+  }
+  for (const TokenId token : context) hash = Mix(hash, static_cast<uint64_t>(token) + 1);
+  return static_cast<TokenId>(hash % static_cast<uint64_t>(vocabulary));
+}
+
+std::vector<TokenId> FakeModelRunner::Answer(const engine::Request& request, int32_t context_length,
+                                             int32_t vocabulary) {
+  std::vector<TokenId> tokens = request.prompt;
+  std::vector<TokenId> answer;
+  while (static_cast<int32_t>(answer.size()) < request.max_tokens &&
+         static_cast<int32_t>(tokens.size()) < context_length) {
+    engine::BatchSequence row;
+    row.params = request.sampling;
+    row.draw = {request.seed, 0, static_cast<uint32_t>(answer.size())};
+    answer.push_back(Draw(row, tokens, vocabulary));
+    tokens.push_back(answer.back());
+    const auto& ends = request.end_tokens;
+    if (std::find(ends.begin(), ends.end(), answer.back()) != ends.end()) break;
+  }
+  return answer;
+}
+
+}  // namespace qanat::fakes

@@ -1,0 +1,56 @@
+// A model without arithmetic that notices every wrong block.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "worker/engine/model_runner.h"
+#include "worker/engine/request.h"
+
+namespace qanat::fakes {
+
+// What: "keys and values" are the token ids themselves, one a slot of a physical block. The next token is a
+// hash of the draw key and of the whole context as read back through the block table, so a block that is
+// wrong, aliased, overwritten or stale changes the answer. A slot that was never written since its block was
+// begun anew ends the process. Threads: one, the engine thread.
+class FakeModelRunner final : public engine::ModelRunner {
+ public:
+  FakeModelRunner(int32_t num_blocks, int32_t block_size, int32_t vocabulary = 1000);
+
+  Handle Launch(const engine::ModelBatch& batch) override;
+  engine::StepOutput Collect(Handle handle) override;
+
+  // The answer that a model gives to `request` alone in the world.
+  static std::vector<TokenId> Answer(const engine::Request& request, int32_t context_length,
+                                     int32_t vocabulary = 1000);
+
+  // The next row of this sequence fails.
+  void FailNextRowOf(SequenceId id) { failing_.insert(id); }
+  // Called with every batch, before it runs.
+  void set_on_launch(std::function<void(const engine::ModelBatch&)> on_launch) {
+    on_launch_ = std::move(on_launch);
+  }
+  int64_t computed_tokens() const { return computed_tokens_; }
+
+ private:
+  static TokenId Draw(const engine::BatchSequence& row, absl::Span<const TokenId> context,
+                      int32_t vocabulary);
+  void Write(const engine::BatchSequence& row);
+  std::vector<TokenId> ReadContext(const engine::BatchSequence& row) const;
+  engine::SequenceOutput Run(const engine::BatchSequence& row);
+
+  const int32_t block_size_;
+  const int32_t vocabulary_;
+  std::vector<TokenId> slots_;  // [num_blocks, block_size]
+  std::map<Handle, engine::StepOutput> in_flight_;
+  Handle last_handle_ = 0;
+  std::set<SequenceId> failing_;
+  std::function<void(const engine::ModelBatch&)> on_launch_;
+  int64_t computed_tokens_ = 0;
+};
+
+}  // namespace qanat::fakes

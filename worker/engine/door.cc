@@ -1,0 +1,78 @@
+#include "worker/engine/door.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/error.h"
+#include "common/base/status_macros.h"
+
+namespace qanat::engine {
+namespace {
+
+// How soon to try a full queue again: about the time in which a loaded worker ends some request.
+constexpr std::chrono::milliseconds kRetryAfter(500);
+
+// Adds `amount` unless the sum would pass `bound`.
+template <typename T>
+bool TryAdd(std::atomic<T>& counter, T amount, T bound) {
+  T value = counter.load(std::memory_order_relaxed);
+  do {
+    if (value > bound - amount) return false;
+  } while (!counter.compare_exchange_weak(value, value + amount, std::memory_order_relaxed));
+  return true;
+}
+
+absl::Status Full(std::string_view what, int64_t bound, std::string_view reason) {
+  const absl::Status status = absl::ResourceExhaustedError(absl::StrCat(
+      "the queue is full: it holds at most ", bound, " ", absl::string_view(what.data(), what.size())));
+  return WithRetryAfter(WithReason(status, reason), kRetryAfter);
+}
+
+}  // namespace
+
+absl::Status Door::CheckRequest(const Request& request, Time now) const {
+  const int64_t prompt = static_cast<int64_t>(request.prompt.size());
+  if (prompt == 0) return InvalidField("prompt", "must not be empty");
+  if (prompt >= options_.context_length) {
+    return InvalidField("prompt", absl::StrCat(prompt, " tokens leave no room in a context of ",
+                                               options_.context_length, " tokens"));
+  }
+  if (request.max_tokens <= 0) {
+    return InvalidField("stopping.max_tokens", absl::StrCat("must be at least 1, got ", request.max_tokens));
+  }
+  const int64_t total = std::min<int64_t>(prompt + request.max_tokens, options_.context_length);
+  const int64_t blocks = (total + options_.block_size - 1) / options_.block_size;
+  if (blocks > options_.num_blocks) {
+    return WithReason(absl::InvalidArgumentError(absl::StrCat("prompt and max_tokens take ", blocks,
+                                                              " blocks of the KV cache, this worker has ",
+                                                              options_.num_blocks)),
+                      "NEVER_FITS");
+  }
+  if (request.deadline.has_value() && *request.deadline <= now) {
+    return WithReason(absl::DeadlineExceededError("the deadline has passed"), "DEADLINE");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Door::Enter(const Request& request, Time now) {
+  if (closed()) return WithReason(absl::UnavailableError("the worker is draining"), "DRAINING");
+  QANAT_RETURN_IF_ERROR(CheckRequest(request, now));
+  if (!TryAdd(requests_, 1, options_.queue_requests)) {
+    return Full("requests", options_.queue_requests, "QUEUE_FULL");
+  }
+  if (!TryAdd(tokens_, static_cast<int64_t>(request.prompt.size()), options_.queue_tokens)) {
+    requests_.fetch_sub(1, std::memory_order_relaxed);
+    return Full("prompt tokens", options_.queue_tokens, "TOKENS_FULL");
+  }
+  return absl::OkStatus();
+}
+
+void Door::Leave(int32_t requests, int64_t tokens) {
+  const int32_t requests_before = requests_.fetch_sub(requests, std::memory_order_relaxed);
+  const int64_t tokens_before = tokens_.fetch_sub(tokens, std::memory_order_relaxed);
+  QANAT_CHECK(requests_before >= requests && tokens_before >= tokens);
+}
+
+}  // namespace qanat::engine

@@ -1,0 +1,42 @@
+// Whether a request may come in: answered on the caller's thread, without waiting for a step.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "common/base/clock.h"
+#include "worker/engine/engine_options.h"
+#include "worker/engine/request.h"
+
+namespace qanat::engine {
+
+// What: checks requests and counts the ones that came in and have not started, in requests and prompt tokens.
+// Threads: any; both counters are reserved by compare-exchange, so that the bounds hold at every moment.
+// Errors: as Engine::Submit. `options` outlives it.
+class Door {
+ public:
+  explicit Door(const EngineOptions& options) : options_(options) {}
+
+  // On OK a place is reserved, until Leave.
+  absl::Status Enter(const Request& request, Time now);
+  // Requests started or ended, with this many prompt tokens together.
+  void Leave(int32_t requests, int64_t tokens);
+
+  // Refuses everybody from now on.
+  void Close() { closed_.store(true, std::memory_order_relaxed); }
+  bool closed() const { return closed_.load(std::memory_order_relaxed); }
+
+  int32_t requests() const { return requests_.load(std::memory_order_relaxed); }
+  int64_t tokens() const { return tokens_.load(std::memory_order_relaxed); }
+
+ private:
+  absl::Status CheckRequest(const Request& request, Time now) const;
+
+  const EngineOptions& options_;
+  std::atomic<bool> closed_{false};
+  std::atomic<int32_t> requests_{0};  // <= options_.queue_requests
+  std::atomic<int64_t> tokens_{0};    // <= options_.queue_tokens
+};
+
+}  // namespace qanat::engine

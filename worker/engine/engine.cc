@@ -1,0 +1,366 @@
+#include "worker/engine/engine.h"
+
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "common/base/check.h"
+#include "common/base/mutex.h"
+#include "common/base/status_macros.h"
+#include "worker/engine/door.h"
+#include "worker/engine/inbox.h"
+#include "worker/engine/scheduler.h"
+#include "worker/engine/sequence.h"
+#include "worker/kv/kv_manager.h"
+
+namespace qanat::engine {
+namespace {
+
+// A step between Launch and Collect. The batch points into sequences and tables: none of them changes
+// meanwhile.
+struct InFlight {
+  StepPlan plan;
+  ModelBatch batch;
+  ModelRunner::Handle handle{};
+};
+
+// An output token that its sink has not seen, and an end.
+struct Token {
+  const Sequence* sequence;
+  int32_t position;  // in the output
+};
+struct Ended {
+  std::unique_ptr<Sequence> sequence;
+  Outcome outcome;
+  Duration total;
+};
+
+absl::Status StatusOf(EndReason reason) {
+  switch (reason) {
+    case EndReason::kStop:
+    case EndReason::kLength:
+      return absl::OkStatus();
+    case EndReason::kCancelled:
+      return absl::CancelledError("the request was cancelled");
+    case EndReason::kDeadline:
+      return absl::DeadlineExceededError("the deadline passed before the answer was complete");
+    case EndReason::kError:
+      break;
+  }
+  return absl::InternalError("the computation of this request failed");
+}
+
+}  // namespace
+
+struct Engine::Impl {
+  Impl(const EngineOptions& options, const hash::BlockHasher& hasher, ModelRunner& runner, const Clock& clock,
+       EngineMetrics& metrics);
+  ~Impl();
+
+  absl::StatusOr<SequenceId> Submit(Request request);
+  EngineSnapshot Snapshot() const;
+  bool Step();
+  void CheckInvariants() const;
+
+  // The phases of a step.
+  void DrainInbox();
+  void ExpireDeadlines(Time now);
+  InFlight PlanStep(Time now);
+  void BuildBatch(InFlight& step) const;
+  StepOutput LaunchAndCollect(InFlight& step);
+  void Commit(const InFlight& step, const StepOutput& output, Time now);
+  bool Settle();
+
+  void CommitRow(const PlannedRow& row, const SequenceOutput& output, Time now);
+  void End(Sequence& sequence, EndReason reason, Time now);
+  void LeaveDoor(int32_t requests, int64_t tokens);
+  void Publish();
+
+  const EngineOptions options;
+  ModelRunner& runner;
+  const Clock& clock;
+  EngineMetrics& metrics;
+
+  // For any thread.
+  Door door;
+  Inbox inbox;
+  std::atomic<uint64_t> last_id{0};
+  mutable Mutex mu;
+  EngineSnapshot snapshot GUARDED_BY(mu);
+
+  // For the engine thread.
+  kv::KvManager kv;
+  Scheduler scheduler;
+  absl::flat_hash_map<SequenceId, std::unique_ptr<Sequence>> sequences;  // accepted, not ended
+  std::set<std::pair<Time, SequenceId>> deadlines;                       // of these, where they have one
+  uint64_t num_steps = 0;
+  uint64_t num_accepted = 0;
+  uint64_t num_ended = 0;
+  int64_t num_evictions = 0;  // as of the last step
+  StepStats stats;            // of the present step
+
+  // What callers have not been told yet; empty between steps.
+  std::vector<Token> untold_tokens;
+  std::vector<Ended> untold_ends;
+  int32_t left_requests = 0;  // left the queue, still counted by the door
+  int64_t left_tokens = 0;
+};
+
+Engine::Impl::Impl(const EngineOptions& options, const hash::BlockHasher& hasher, ModelRunner& runner,
+                   const Clock& clock, EngineMetrics& metrics)
+    : options(options),
+      runner(runner),
+      clock(clock),
+      metrics(metrics),
+      door(this->options),
+      kv(options.num_blocks, options.prefix_cache, hasher),
+      scheduler(this->options, kv) {
+  const absl::Status valid = options.Validate();
+  QANAT_CHECK(valid.ok()) << valid;
+  QANAT_CHECK(hasher.block_size() == options.block_size);
+  Publish();
+}
+
+Engine::Impl::~Impl() {
+  door.Close();
+  DrainInbox();
+  const Time now = clock.Now();
+  while (!sequences.empty()) End(*sequences.begin()->second, EndReason::kCancelled, now);
+  Settle();
+}
+
+absl::StatusOr<SequenceId> Engine::Impl::Submit(Request request) {
+  QANAT_CHECK(request.sink != nullptr);
+  const Time now = clock.Now();
+  QANAT_RETURN_IF_ERROR(door.Enter(request, now));
+  const SequenceId id{last_id.fetch_add(1, std::memory_order_relaxed) + 1};
+  inbox.Put(Submission{id, now, std::move(request)});
+  return id;
+}
+
+EngineSnapshot Engine::Impl::Snapshot() const {
+  MutexLock lock(mu);
+  EngineSnapshot result = snapshot;
+  // Who came in since the last step counts at once; Publish lets them leave under this lock.
+  result.waiting += door.requests();
+  result.waiting_tokens += door.tokens();
+  result.draining = door.closed();
+  return result;
+}
+
+bool Engine::Impl::Step() {
+  const Time begin = clock.Now();
+  DrainInbox();
+  ExpireDeadlines(begin);
+  if (sequences.empty()) return Settle();
+  stats = {};
+  InFlight step = PlanStep(begin);
+  BuildBatch(step);
+  Settle();
+  const Time planned = clock.Now();
+  stats.plan = planned - begin;
+  const StepOutput output = LaunchAndCollect(step);
+  const Time collected = clock.Now();
+  Commit(step, output, collected);
+  stats.commit = clock.Now() - collected;
+  ++num_steps;
+  metrics.OnStep(stats);
+  Settle();
+#if defined(QANAT_DEBUG_CHECKS)
+  CheckInvariants();
+#endif
+  return true;
+}
+
+void Engine::Impl::DrainInbox() {
+  Mail mail = inbox.Take();
+  for (Submission& submission : mail.submissions) {
+    kv::BlockTable table = kv.NewTable(submission.request.cache_namespace);
+    auto sequence = std::make_unique<Sequence>(submission.id, std::move(submission.request),
+                                               submission.arrival, options, std::move(table));
+    scheduler.Add(*sequence);
+    if (const auto deadline = sequence->request().deadline) deadlines.emplace(*deadline, submission.id);
+    sequences.emplace(submission.id, std::move(sequence));
+    ++num_accepted;
+  }
+  const Time now = clock.Now();
+  for (const Cancellation& cancellation : mail.cancellations) {
+    const auto it = sequences.find(cancellation.id);
+    if (it != sequences.end()) End(*it->second, cancellation.reason, now);
+  }
+}
+
+void Engine::Impl::ExpireDeadlines(Time now) {
+  while (!deadlines.empty() && deadlines.begin()->first <= now) {
+    End(*sequences.at(deadlines.begin()->second), EndReason::kDeadline, now);
+  }
+}
+
+InFlight Engine::Impl::PlanStep(Time now) {
+  InFlight step;
+  step.plan = scheduler.Plan(now);
+  QANAT_CHECK(!step.plan.rows.empty())
+      << sequences.size() << " sequences are pending and none of them can run";
+  LeaveDoor(step.plan.started, step.plan.started_tokens);
+  stats.sequences = static_cast<int32_t>(step.plan.rows.size());
+  stats.preemptions = step.plan.preemptions;
+  stats.queried_tokens = step.plan.queried_tokens;
+  stats.hit_tokens = step.plan.hit_tokens;
+  stats.evictions =
+      static_cast<int32_t>(kv.num_evictions() - std::exchange(num_evictions, kv.num_evictions()));
+  return step;
+}
+
+void Engine::Impl::BuildBatch(InFlight& step) const {
+  step.batch.sequences.reserve(step.plan.rows.size());
+  for (const PlannedRow& row : step.plan.rows) {
+    const Sequence& sequence = *row.sequence;
+    const int32_t first = sequence.num_computed();
+    const absl::Span<const kv::BlockId> blocks = sequence.table().blocks();
+    for (size_t i = first / options.block_size; i < blocks.size(); ++i) {
+      QANAT_CHECK(!kv.Shared(blocks[i])) << "a shared block would be written";
+    }
+    BatchSequence& item = step.batch.sequences.emplace_back();
+    item.id = sequence.id();
+    item.first_position = first;
+    item.tokens = sequence.tokens().subspan(first, row.num_tokens);
+    item.block_table = blocks;
+    item.sample = row.draws();
+    item.params = sequence.request().sampling;
+    item.draw = {sequence.request().seed, 0, static_cast<uint32_t>(sequence.num_output_tokens())};
+    step.batch.num_tokens += row.num_tokens;
+  }
+}
+
+StepOutput Engine::Impl::LaunchAndCollect(InFlight& step) {
+  const Time begin = clock.Now();
+  step.handle = runner.Launch(step.batch);
+  const Time launched = clock.Now();
+  StepOutput output = runner.Collect(step.handle);
+  stats.launch = launched - begin;
+  stats.device = clock.Now() - launched;
+  return output;
+}
+
+void Engine::Impl::Commit(const InFlight& step, const StepOutput& output, Time now) {
+  QANAT_CHECK(output.sequences.size() == step.plan.rows.size());
+  for (size_t i = 0; i < output.sequences.size(); ++i) CommitRow(step.plan.rows[i], output.sequences[i], now);
+}
+
+void Engine::Impl::CommitRow(const PlannedRow& row, const SequenceOutput& output, Time now) {
+  Sequence& sequence = *row.sequence;
+  if (output.kind == SequenceOutput::Kind::kFailed) {
+    ++stats.failed_rows;
+    End(sequence, EndReason::kError, now);
+    return;
+  }
+  const bool draws = row.draws();
+  const bool at_output = sequence.num_computed() >= sequence.num_prompt_tokens();
+  QANAT_CHECK(draws == (output.kind == SequenceOutput::Kind::kToken));
+  const int32_t recomputed = scheduler.Commit(row);
+  stats.recomputed_tokens += recomputed;
+  const bool decode = at_output && row.num_tokens == 1 && recomputed == 0;
+  (decode ? stats.decode_tokens : stats.prefill_tokens) += row.num_tokens;
+  if (!draws) return;
+  if (const auto last = sequence.last_token_time()) metrics.OnInterToken(now - *last);
+  const std::optional<EndReason> end = sequence.Append(output.token, now);
+  untold_tokens.push_back({&sequence, sequence.num_output_tokens() - 1});
+  if (end.has_value()) End(sequence, *end, now);
+}
+
+void Engine::Impl::End(Sequence& sequence, EndReason reason, Time now) {
+  scheduler.Remove(sequence);
+  if (!sequence.ever_admitted()) LeaveDoor(1, sequence.num_prompt_tokens());
+  if (const auto deadline = sequence.request().deadline) deadlines.erase({*deadline, sequence.id()});
+  Ended ended;
+  ended.outcome = sequence.End(reason, StatusOf(reason), now);
+  ended.total = now - sequence.arrival();
+  const auto it = sequences.find(sequence.id());
+  ended.sequence = std::move(it->second);
+  sequences.erase(it);
+  untold_ends.push_back(std::move(ended));
+  ++num_ended;
+}
+
+void Engine::Impl::LeaveDoor(int32_t requests, int64_t tokens) {
+  left_requests += requests;
+  left_tokens += tokens;
+}
+
+// Publishes the state, then tells the sinks: who hears of an end finds it in the snapshot. False when there
+// was nothing to tell.
+bool Engine::Impl::Settle() {
+  Publish();
+  const bool any = !untold_tokens.empty() || !untold_ends.empty();
+  for (const Token& token : std::exchange(untold_tokens, {})) {
+    const absl::Span<const TokenId> output = token.sequence->output();
+    token.sequence->request().sink->OnTokens(token.position, output.subspan(token.position, 1));
+  }
+  for (const Ended& ended : std::exchange(untold_ends, {})) {
+    metrics.OnEnd(ended.outcome, ended.total);
+    ended.sequence->request().sink->OnEnd(ended.outcome);
+  }
+  return any;
+}
+
+void Engine::Impl::Publish() {
+  const kv::BlockPool& pool = kv.pool();
+  const WaitingQueue& waiting = scheduler.waiting();
+  EngineSnapshot now;
+  now.running = static_cast<int32_t>(scheduler.running().size());
+  now.waiting = waiting.num_preempted();
+  now.waiting_tokens = waiting.preempted_prompt_tokens();
+  now.total_blocks = pool.num_blocks();
+  now.free_blocks = pool.num_free();
+  now.cached_blocks = pool.num_cached();
+  now.referenced_blocks = pool.num_referenced();
+  now.live_tokens = scheduler.LiveTokens();
+  now.steps = num_steps;
+  MutexLock lock(mu);
+  snapshot = now;
+  door.Leave(std::exchange(left_requests, 0), std::exchange(left_tokens, 0));
+}
+
+void Engine::Impl::CheckInvariants() const {
+  scheduler.CheckInvariants();
+  const WaitingQueue& waiting = scheduler.waiting();
+  QANAT_CHECK(sequences.size() == scheduler.running().size() + static_cast<size_t>(waiting.size()));
+  QANAT_CHECK(num_accepted == num_ended + sequences.size()) << "every accepted request ends once";
+  QANAT_CHECK(untold_tokens.empty() && untold_ends.empty());
+  // The inbox may hold more.
+  QANAT_CHECK(door.requests() >= waiting.size() - waiting.num_preempted());
+  QANAT_CHECK(door.requests() <= options.queue_requests && door.tokens() <= options.queue_tokens);
+}
+
+Engine::Engine(const EngineOptions& options, const hash::BlockHasher& hasher, ModelRunner& runner,
+               const Clock& clock, EngineMetrics& metrics)
+    : impl_(std::make_unique<Impl>(options, hasher, runner, clock, metrics)) {}
+
+Engine::~Engine() = default;
+
+absl::StatusOr<SequenceId> Engine::Submit(Request request) { return impl_->Submit(std::move(request)); }
+
+void Engine::Cancel(SequenceId id, EndReason reason) { impl_->inbox.Put(Cancellation{id, reason}); }
+
+void Engine::Drain() { impl_->door.Close(); }
+
+EngineSnapshot Engine::Snapshot() const { return impl_->Snapshot(); }
+
+bool Engine::Step() { return impl_->Step(); }
+
+bool Engine::WaitForWork() {
+  // Accepted work can always run: there is nothing to wait for, deadlines included.
+  if (!impl_->sequences.empty()) return !impl_->inbox.closed();
+  return impl_->inbox.Wait();
+}
+
+void Engine::Shutdown() {
+  impl_->door.Close();
+  impl_->inbox.Close();
+}
+
+void Engine::CheckInvariants() const { impl_->CheckInvariants(); }
+
+}  // namespace qanat::engine

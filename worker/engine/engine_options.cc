@@ -1,0 +1,34 @@
+#include "worker/engine/engine_options.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/error.h"
+#include "common/base/status_macros.h"
+
+namespace qanat::engine {
+namespace {
+
+absl::Status AtLeast(const char* flag, int64_t value, int64_t minimum, const char* why = "") {
+  if (value >= minimum) return absl::OkStatus();
+  return InvalidField(flag, absl::StrCat("must be at least ", minimum, why, ", got ", value));
+}
+
+}  // namespace
+
+absl::Status EngineOptions::Validate() const {
+  QANAT_RETURN_IF_ERROR(AtLeast("context_length", context_length, 2));
+  QANAT_RETURN_IF_ERROR(AtLeast("--block-size", block_size, 1));
+  QANAT_RETURN_IF_ERROR(AtLeast("--kv-blocks", num_blocks, 1));
+  QANAT_RETURN_IF_ERROR(AtLeast("--max-seqs", max_seqs, 1));
+  QANAT_RETURN_IF_ERROR(AtLeast("--max-batch-tokens", max_batch_tokens, max_seqs,
+                                " (--max-seqs: every running sequence gets its token in every step)"));
+  QANAT_RETURN_IF_ERROR(AtLeast("--chunk-tokens", chunk_tokens, 1));
+  QANAT_RETURN_IF_ERROR(AtLeast("--queue-requests", queue_requests, 1));
+  QANAT_RETURN_IF_ERROR(AtLeast("--queue-tokens", queue_tokens, context_length,
+                                " (the context: any prompt fits an empty queue)"));
+  for (const Duration due : class_defaults) {
+    QANAT_RETURN_IF_ERROR(AtLeast("--class-defaults", due.count(), 0));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace qanat::engine

@@ -1,0 +1,283 @@
+#include "worker/engine/scheduler.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "common/base/check.h"
+
+namespace qanat::engine {
+namespace {
+
+bool Before(const Sequence* a, const Sequence* b) { return a->order() < b->order(); }
+
+// Tokens that a preemption would throw away for good: those in blocks that nobody else references. Empty when
+// there is no such block, so that a preemption would free nothing.
+std::optional<int32_t> ExclusiveTokens(const kv::KvManager& kv, const Sequence& sequence) {
+  std::optional<int32_t> tokens;
+  int32_t first = 0;  // of the block
+  for (const kv::BlockId block : sequence.table().blocks()) {
+    if (kv.Exclusive(block)) {
+      tokens = tokens.value_or(0) + std::clamp(sequence.num_computed() - first, 0, kv.block_size());
+    }
+    first += kv.block_size();
+  }
+  return tokens;
+}
+
+}  // namespace
+
+StepPlan Scheduler::Plan(Time now) {
+  StepPlan plan;
+  plan.rows.reserve(options_.max_seqs);
+  budget_ = options_.max_batch_tokens;
+  num_prefills_ = 0;
+  PlanDecodes(plan);
+  PlanPrefills(plan);
+  if (plan.preemptions == 0) AdmitWaiting(plan, now);
+  return plan;
+}
+
+void Scheduler::PlanDecodes(StepPlan& plan) {
+  // Preemption takes sequences behind `i` out, or the one at `i` when it is the last.
+  for (size_t i = 0; i < running_.size(); ++i) {
+    if (running_[i]->num_missing() == 1) PlanRunning(i, 1, plan);
+  }
+}
+
+void Scheduler::PlanPrefills(StepPlan& plan) {
+  for (size_t i = 0; i < running_.size(); ++i) {
+    const int32_t missing = running_[i]->num_missing();
+    if (missing == 1) continue;
+    const int32_t num_tokens = std::min({missing, options_.chunk_tokens, budget_});
+    const int32_t planned = num_tokens > 0 ? PlanRunning(i, num_tokens, plan) : 0;
+    if (planned < missing) ++num_prefills_;
+  }
+}
+
+int32_t Scheduler::PlanRunning(size_t index, int32_t num_tokens, StepPlan& plan) {
+  Sequence& needy = *running_[index];
+  while (true) {
+    const int64_t room = kv_.Room(needy.table()) - needy.num_computed();
+    const int32_t fitting = static_cast<int32_t>(std::min<int64_t>(num_tokens, room));
+    if (fitting > 0) {
+      const bool reserved = kv_.Reserve(needy.table(), needy.num_computed() + fitting);
+      QANAT_CHECK(reserved);
+      plan.rows.push_back({&needy, fitting});
+      budget_ -= fitting;
+      return fitting;
+    }
+    const size_t victim = ChooseVictim(index);
+    Preempt(victim, plan);
+    if (victim == index) return 0;
+  }
+}
+
+size_t Scheduler::ChooseVictim(size_t needy) const {
+  const size_t last = running_.size() - 1;
+  if (last == needy) {
+    QANAT_CHECK(needy > 0) << "the first in order lacks a block though it is alone: the door let in too much";
+    return needy;
+  }
+  const size_t first_weighed = std::max(needy + 1, running_.size() - std::min<size_t>(kMaxVictims, last));
+  size_t victim = last;
+  int32_t fewest = std::numeric_limits<int32_t>::max();
+  for (size_t i = last; i >= first_weighed; --i) {
+    const std::optional<int32_t> tokens = ExclusiveTokens(kv_, *running_[i]);
+    if (!tokens.has_value() || *tokens >= fewest) continue;
+    victim = i;
+    fewest = *tokens;
+  }
+  QANAT_CHECK(victim > 0) << "the first in order is never a victim";
+  return victim;
+}
+
+void Scheduler::Preempt(size_t index, StepPlan& plan) {
+  Sequence& sequence = *running_[index];
+  const auto row = std::find_if(plan.rows.begin(), plan.rows.end(),
+                                [&](const PlannedRow& planned) { return planned.sequence == &sequence; });
+  if (row != plan.rows.end()) {
+    budget_ += row->num_tokens;
+    plan.rows.erase(row);
+  }
+  StopRunning(index);
+  sequence.Preempt();
+  waiting_.Add(sequence);
+  ++plan.preemptions;
+}
+
+void Scheduler::AdmitWaiting(StepPlan& plan, Time now) {
+  unallocated_blocks_ = 0;
+  for (const Sequence* sequence : running_) unallocated_blocks_ += UnallocatedBlocks(*sequence);
+  std::vector<Waiting*> passed;  // in order, none of them fits
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    if (budget_ == 0 || static_cast<int32_t>(running_.size()) == options_.max_seqs) return;
+    switch (TryAdmit(it->second, plan, now)) {
+      case Admission::kAwaitsBlock:
+        ++it;
+        break;
+      case Admission::kDoesNotFit:
+        if (it->second.passed_by >= kMaxPasses || passed.size() == kMaxPasses) return;
+        passed.push_back(&it->second);
+        ++it;
+        break;
+      case Admission::kAdmitted:
+        it = waiting_.Remove(it);
+        for (Waiting* place : passed) ++place->passed_by;
+        if (std::any_of(passed.begin(), passed.end(),
+                        [](const Waiting* place) { return place->passed_by >= kMaxPasses; })) {
+          return;
+        }
+        break;
+    }
+  }
+}
+
+Scheduler::Admission Scheduler::TryAdmit(Waiting& place, StepPlan& plan, Time now) {
+  Sequence& sequence = *place.sequence;
+  if (place.awaited.has_value() && producing_.By(*place.awaited, sequence.priority())) {
+    return Admission::kAwaitsBlock;
+  }
+  place.awaited.reset();
+  kv::PrefixMatch match;
+  if (ReadsCache(sequence)) {
+    match = kv_.Match(sequence.table(), sequence.tokens());
+    const size_t next = match.blocks.size();
+    const size_t may_hit = static_cast<size_t>((sequence.num_tokens() - 1) / kv_.block_size());
+    if (next < may_hit) {
+      const hash::BlockHash missing = kv_.Hashes(sequence.table(), sequence.tokens())[next];
+      if (producing_.By(missing, sequence.priority())) {
+        place.awaited = missing;
+        return Admission::kAwaitsBlock;
+      }
+    }
+  }
+  const int32_t num_cached = static_cast<int32_t>(match.blocks.size()) * kv_.block_size();
+  const int32_t missing = sequence.num_tokens() - num_cached;
+  const int32_t num_tokens = std::min({missing, options_.chunk_tokens, budget_});
+  const bool stays_prefill = num_tokens < missing;
+  if (stays_prefill && num_prefills_ == kMaxPrefills) return Admission::kDoesNotFit;
+  if (!Fits(sequence, match)) return Admission::kDoesNotFit;
+  Admit(sequence, match, num_tokens, plan, now);
+  if (stays_prefill) ++num_prefills_;
+  return Admission::kAdmitted;
+}
+
+bool Scheduler::Fits(const Sequence& sequence, const kv::PrefixMatch& match) const {
+  if (running_.empty()) return true;  // the door saw to it
+  const int32_t need = kv_.BlocksFor(sequence.num_tokens()) - static_cast<int32_t>(match.blocks.size());
+  const int32_t one_each = static_cast<int32_t>(running_.size()) + 1;
+  const int32_t free = kv_.pool().num_unreferenced() - match.num_unreferenced;
+  if (need + unallocated_blocks_ + one_each > free) return false;
+  if (num_guarded_ == 0 && sequence.num_preemptions() < kMaxPreemptions) return true;
+  return running_worst_blocks_ + WorstBlocks(sequence) <= kv_.pool().num_blocks();
+}
+
+void Scheduler::Admit(Sequence& sequence, const kv::PrefixMatch& match, int32_t num_tokens, StepPlan& plan,
+                      Time now) {
+  const int32_t num_cached = static_cast<int32_t>(match.blocks.size()) * kv_.block_size();
+  if (!sequence.ever_admitted()) {
+    ++plan.started;
+    plan.started_tokens += sequence.num_prompt_tokens();
+    plan.queried_tokens += ReadsCache(sequence) ? sequence.num_prompt_tokens() : 0;
+    plan.hit_tokens += num_cached;
+  }
+  kv_.Attach(sequence.table(), match);
+  const bool reserved = kv_.Reserve(sequence.table(), num_cached + num_tokens);
+  QANAT_CHECK(reserved) << "admission promised these blocks";
+  sequence.Admit(num_cached, now);
+  StartRunning(sequence);
+  unallocated_blocks_ += UnallocatedBlocks(sequence);
+  plan.rows.push_back({&sequence, num_tokens});
+  budget_ -= num_tokens;
+}
+
+int32_t Scheduler::Commit(const PlannedRow& row) {
+  Sequence& sequence = *row.sequence;
+  const int32_t first = sequence.num_computed() / kv_.block_size();
+  const int32_t recomputed = sequence.Advance(row.num_tokens);
+  kv_.Commit(sequence.table(), sequence.computed());
+  const int32_t last = sequence.num_computed() / kv_.block_size();
+  producing_.Remove(Produced(sequence, first, last), sequence.priority());
+  return recomputed;
+}
+
+void Scheduler::Remove(Sequence& sequence) {
+  if (sequence.state() == Sequence::State::kWaiting) {
+    waiting_.Remove(sequence);
+  } else {
+    StopRunning(IndexOf(sequence));
+  }
+}
+
+void Scheduler::StartRunning(Sequence& sequence) {
+  running_.insert(std::lower_bound(running_.begin(), running_.end(), &sequence, Before), &sequence);
+  const int32_t first = sequence.num_computed() / kv_.block_size();
+  producing_.Add(Produced(sequence, first, ProducedBlocks(sequence)), sequence.priority());
+  running_worst_blocks_ += WorstBlocks(sequence);
+  if (sequence.num_preemptions() >= kMaxPreemptions) ++num_guarded_;
+}
+
+void Scheduler::StopRunning(size_t index) {
+  Sequence& sequence = *running_[index];
+  const int32_t first = sequence.num_computed() / kv_.block_size();
+  producing_.Remove(Produced(sequence, first, ProducedBlocks(sequence)), sequence.priority());
+  running_worst_blocks_ -= WorstBlocks(sequence);
+  if (sequence.num_preemptions() >= kMaxPreemptions) --num_guarded_;
+  kv_.Release(sequence.table());
+  running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+size_t Scheduler::IndexOf(const Sequence& sequence) const {
+  const auto it = std::lower_bound(running_.begin(), running_.end(), &sequence, Before);
+  QANAT_CHECK(it != running_.end() && *it == &sequence);
+  return static_cast<size_t>(it - running_.begin());
+}
+
+absl::Span<const hash::BlockHash> Scheduler::Produced(Sequence& sequence, int32_t first, int32_t last) const {
+  last = std::min(last, ProducedBlocks(sequence));
+  if (!kv_.prefix_cache() || first >= last) return {};
+  return kv_.Hashes(sequence.table(), sequence.tokens()).subspan(first, last - first);
+}
+
+int64_t Scheduler::LiveTokens() const {
+  // Published blocks are full, and may be in several tables.
+  int64_t tokens = static_cast<int64_t>(kv_.num_resident() - kv_.pool().num_cached()) * kv_.block_size();
+  for (const Sequence* sequence : running_) {
+    tokens += sequence->num_computed() - sequence->table().num_published() * kv_.block_size();
+  }
+  return tokens;
+}
+
+void Scheduler::CheckInvariants() const {
+  QANAT_CHECK(static_cast<int32_t>(running_.size()) <= options_.max_seqs);
+  QANAT_CHECK(std::is_sorted(running_.begin(), running_.end(), Before));
+  std::vector<const kv::BlockTable*> tables;
+  int64_t worst_blocks = 0;
+  int32_t prefills = 0;
+  int32_t guarded = 0;
+  int64_t produced = 0;
+  for (const Sequence* sequence : running_) {
+    QANAT_CHECK(sequence->state() == Sequence::State::kRunning);
+    sequence->CheckInvariants();
+    QANAT_CHECK(sequence->table().size() == kv_.BlocksFor(sequence->num_computed()))
+        << "between steps a sequence holds the blocks of what is computed";
+    kv_.CheckTable(sequence->table(), sequence->tokens());
+    tables.push_back(&sequence->table());
+    worst_blocks += WorstBlocks(*sequence);
+    prefills += sequence->num_missing() > 1 ? 1 : 0;
+    guarded += sequence->num_preemptions() >= kMaxPreemptions ? 1 : 0;
+    produced += std::max(0, ProducedBlocks(*sequence) - sequence->num_computed() / kv_.block_size());
+  }
+  kv_.CheckInvariants(tables);
+  QANAT_CHECK(prefills <= kMaxPrefills);
+  QANAT_CHECK(worst_blocks == running_worst_blocks_ && guarded == num_guarded_);
+  QANAT_CHECK(guarded == 0 || worst_blocks <= kv_.pool().num_blocks());
+  QANAT_CHECK(producing_.total() == (kv_.prefix_cache() ? produced : 0));
+  for (const auto& [order, place] : waiting_) {
+    QANAT_CHECK(place.sequence->state() == Sequence::State::kWaiting && place.passed_by <= kMaxPasses);
+    place.sequence->CheckInvariants();
+  }
+}
+
+}  // namespace qanat::engine

@@ -1,0 +1,110 @@
+// Who runs in the next step, and for how many tokens.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/base/clock.h"
+#include "worker/engine/engine_options.h"
+#include "worker/engine/producing.h"
+#include "worker/engine/sequence.h"
+#include "worker/engine/step_plan.h"
+#include "worker/engine/waiting_queue.h"
+#include "worker/kv/kv_manager.h"
+
+namespace qanat::engine {
+
+// Running prefills that are not done at the end of a step.
+inline constexpr int32_t kMaxPrefills = 4;
+// How often a waiting sequence that does not fit may see a smaller one admitted before it; also how many that
+// do not fit are looked past in one step.
+inline constexpr int32_t kMaxPasses = 8;
+// How many of the last in order are weighed as victims.
+inline constexpr int32_t kMaxVictims = 4;
+// A sequence preempted so often is admitted again only when it cannot be preempted any more.
+inline constexpr int32_t kMaxPreemptions = 3;
+
+// What: waiting and running sequences and the budgets -> StepPlan. Planning a row reserves its blocks, so a
+// plan can always be carried out. docs/engine.md, "A step". Owns nothing: sequences belong to the engine,
+// blocks to `kv`; both outlive it. Threads: the engine thread. Errors: none.
+//
+// Invariants:
+//  1. `running_` is sorted by Order; its members are kRunning, those of `waiting_` kWaiting.
+//  2. The first in order is never preempted: it always gets its tokens, so work that is pending gets done.
+//  3. `producing_` holds exactly the missing full blocks that the running were admitted to compute.
+//  4. While a sequence preempted kMaxPreemptions times runs, the worst cases of all running fit the pool.
+class Scheduler {
+ public:
+  Scheduler(const EngineOptions& options, kv::KvManager& kv) : options_(options), kv_(kv) {}
+
+  // REQUIRES: kWaiting and new.
+  void Add(Sequence& sequence) { waiting_.Add(sequence); }
+  // Takes it out of whichever set it is in and gives its blocks back. REQUIRES: added, not removed.
+  void Remove(Sequence& sequence);
+
+  // REQUIRES: every row of the plan before was committed or its sequence removed. Not empty if any sequence
+  // is here.
+  StepPlan Plan(Time now);
+
+  // A row ran: publishes the blocks that it filled. Returns Sequence::Advance's answer.
+  int32_t Commit(const PlannedRow& row);
+
+  const std::vector<Sequence*>& running() const { return running_; }
+  const WaitingQueue& waiting() const { return waiting_; }
+  const Producing& producing() const { return producing_; }
+  // Tokens with keys and values in referenced blocks, each block counted once.
+  int64_t LiveTokens() const;
+  void CheckInvariants() const;
+
+ private:
+  enum class Admission : uint8_t { kAdmitted, kDoesNotFit, kAwaitsBlock };
+
+  // The three passes.
+  void PlanDecodes(StepPlan& plan);
+  void PlanPrefills(StepPlan& plan);
+  void AdmitWaiting(StepPlan& plan, Time now);
+
+  // Plans up to `num_tokens` of running_[index], as many as blocks allow; preempts others until that is one,
+  // or, when nobody later in order is left, itself. Returns how many tokens it planned.
+  int32_t PlanRunning(size_t index, int32_t num_tokens, StepPlan& plan);
+  size_t ChooseVictim(size_t needy) const;
+  void Preempt(size_t index, StepPlan& plan);
+
+  Admission TryAdmit(Waiting& place, StepPlan& plan, Time now);
+  bool Fits(const Sequence& sequence, const kv::PrefixMatch& match) const;
+  void Admit(Sequence& sequence, const kv::PrefixMatch& match, int32_t num_tokens, StepPlan& plan, Time now);
+
+  void StartRunning(Sequence& sequence);
+  void StopRunning(size_t index);
+  size_t IndexOf(const Sequence& sequence) const;
+
+  bool ReadsCache(const Sequence& sequence) const {
+    return kv_.prefix_cache() && !sequence.request().bypass_prefix_cache;
+  }
+  int32_t WorstBlocks(const Sequence& sequence) const { return kv_.BlocksFor(sequence.max_total_tokens()); }
+  // Blocks of its known tokens that it has yet to take.
+  int32_t UnallocatedBlocks(const Sequence& sequence) const {
+    return kv_.BlocksFor(sequence.num_tokens()) - sequence.table().size();
+  }
+  // Of what it is producing, the hashes of blocks [first, last).
+  absl::Span<const hash::BlockHash> Produced(Sequence& sequence, int32_t first, int32_t last) const;
+  int32_t ProducedBlocks(const Sequence& sequence) const {
+    return sequence.num_admitted_tokens() / kv_.block_size();
+  }
+
+  const EngineOptions& options_;
+  kv::KvManager& kv_;
+  std::vector<Sequence*> running_;  // sorted: at most max_seqs, so insertion is a short move
+  WaitingQueue waiting_;
+  Producing producing_;
+  int64_t running_worst_blocks_ = 0;  // sum of WorstBlocks over running_
+  int32_t num_guarded_ = 0;           // of running_, preempted kMaxPreemptions times
+
+  // Of the step being planned.
+  int32_t budget_ = 0;              // tokens
+  int32_t num_prefills_ = 0;        // running, not done at the end of the step
+  int32_t unallocated_blocks_ = 0;  // sum of UnallocatedBlocks over running_, in pass 3
+};
+
+}  // namespace qanat::engine

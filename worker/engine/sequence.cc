@@ -1,0 +1,102 @@
+#include "worker/engine/sequence.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace qanat::engine {
+namespace {
+
+Time DueAt(const Request& request, Time arrival, const EngineOptions& options) {
+  const Time by_class = arrival + options.class_defaults[static_cast<size_t>(request.priority)];
+  return request.deadline.has_value() ? std::min(*request.deadline, by_class) : by_class;
+}
+
+int32_t MaxTotalTokens(const Request& request, const EngineOptions& options) {
+  const int64_t asked = static_cast<int64_t>(request.prompt.size()) + request.max_tokens;
+  return static_cast<int32_t>(std::min<int64_t>(asked, options.context_length));
+}
+
+}  // namespace
+
+Sequence::Sequence(SequenceId id, Request request, Time arrival, const EngineOptions& options,
+                   kv::BlockTable table)
+    : request_(std::move(request)),
+      num_prompt_tokens_(static_cast<int32_t>(request_.prompt.size())),
+      max_total_tokens_(MaxTotalTokens(request_, options)),
+      arrival_(arrival),
+      order_{request_.priority, DueAt(request_, arrival, options), id},
+      table_(std::move(table)) {
+  tokens_ = std::move(request_.prompt);
+  QANAT_CHECK(num_prompt_tokens_ > 0 && num_prompt_tokens_ < max_total_tokens_);
+}
+
+void Sequence::Admit(int32_t num_cached, Time now) {
+  QANAT_CHECK(state_ == State::kWaiting);
+  QANAT_CHECK(num_cached < num_tokens()) << "one token must be computed";
+  state_ = State::kRunning;
+  num_computed_ = num_cached;
+  num_admitted_tokens_ = num_tokens();
+  if (first_scheduled_.has_value()) return;
+  first_scheduled_ = now;
+  num_cached_tokens_ = num_cached;
+}
+
+int32_t Sequence::Advance(int32_t n) {
+  QANAT_CHECK(state_ == State::kRunning && n > 0 && n <= num_missing());
+  const int32_t again = std::clamp(max_computed_ - num_computed_, 0, n);
+  num_computed_ += n;
+  max_computed_ = std::max(max_computed_, num_computed_);
+  num_recomputed_ += again;
+  return again;
+}
+
+std::optional<EndReason> Sequence::Append(TokenId token, Time now) {
+  QANAT_CHECK(state_ == State::kRunning && num_missing() == 0 && num_tokens() < max_total_tokens_);
+  tokens_.push_back(token);
+  if (!first_token_.has_value()) first_token_ = now;
+  last_token_ = now;
+  const std::vector<TokenId>& ends = request_.end_tokens;
+  if (std::find(ends.begin(), ends.end(), token) != ends.end()) return EndReason::kStop;
+  if (num_tokens() == max_total_tokens_) return EndReason::kLength;
+  return std::nullopt;
+}
+
+void Sequence::Preempt() {
+  QANAT_CHECK(state_ == State::kRunning && table_.size() == 0);
+  state_ = State::kWaiting;
+  num_computed_ = 0;
+  ++num_preemptions_;
+}
+
+Outcome Sequence::End(EndReason reason, absl::Status status, Time now) {
+  QANAT_CHECK(state_ != State::kEnded && table_.size() == 0);
+  state_ = State::kEnded;
+  num_computed_ = 0;
+  Outcome outcome;
+  outcome.reason = reason;
+  outcome.status = std::move(status);
+  outcome.prompt_tokens = num_prompt_tokens_;
+  outcome.cached_tokens = num_cached_tokens_;
+  outcome.completion_tokens = num_output_tokens();
+  outcome.queue = first_scheduled_.value_or(now) - arrival_;
+  if (first_token_.has_value()) {
+    outcome.prefill = *first_token_ - *first_scheduled_;
+    outcome.decode = *last_token_ - *first_token_;
+  }
+  outcome.preemptions = num_preemptions_;
+  outcome.recomputed_tokens = num_recomputed_;
+  return outcome;
+}
+
+void Sequence::CheckInvariants() const {
+  if (state_ == State::kRunning) {
+    QANAT_CHECK(num_computed_ >= 0 && num_computed_ < num_tokens());
+    QANAT_CHECK(num_tokens() <= max_total_tokens_);
+  } else {
+    QANAT_CHECK(num_computed_ == 0 && table_.size() == 0) << "only what runs owns blocks";
+  }
+}
+
+}  // namespace qanat::engine

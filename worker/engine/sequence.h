@@ -1,0 +1,111 @@
+// One generation: its tokens, how many of them are computed, and where it stands.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "worker/engine/engine_options.h"
+#include "worker/engine/request.h"
+#include "worker/kv/block_table.h"
+
+namespace qanat::engine {
+
+// Who goes before whom, from the first arrival to the end: preemption changes nothing about it.
+struct Order {
+  Priority priority = Priority::kStandard;
+  Time due{};  // the deadline, or arrival + the class's default when that is earlier
+  SequenceId id{};
+
+  auto operator<=>(const Order&) const = default;
+};
+
+// What: the state machine of a generation.
+//
+//                Admit             End
+//     kWaiting --------> kRunning -----> kEnded
+//        |  ^               |               ^
+//        |  +--- Preempt ---+               |
+//        +---------------- End -------------+
+//
+// There is no prefill and no decode: a running sequence computes until num_computed() reaches num_tokens(),
+// and computing the last token draws the next one. Owns: tokens, block table. Ended, it owns no block.
+// Threads: the engine thread. Errors: none; a transition from any other state aborts.
+//
+// Invariants: num_computed() <= num_tokens(), and < while running between steps; a sequence that is not
+// running has no block and nothing computed.
+class Sequence {
+ public:
+  enum class State : uint8_t { kWaiting, kRunning, kEnded };
+
+  // `table` is empty.
+  Sequence(SequenceId id, Request request, Time arrival, const EngineOptions& options, kv::BlockTable table);
+
+  SequenceId id() const { return order_.id; }
+  const Order& order() const { return order_; }
+  Priority priority() const { return order_.priority; }
+  State state() const { return state_; }
+  const Request& request() const { return request_; }  // but for its prompt, which is in tokens()
+  kv::BlockTable& table() { return table_; }
+  const kv::BlockTable& table() const { return table_; }
+
+  // Prompt, then output.
+  absl::Span<const TokenId> tokens() const { return tokens_; }
+  absl::Span<const TokenId> computed() const { return tokens().first(num_computed_); }
+  absl::Span<const TokenId> output() const { return tokens().subspan(num_prompt_tokens_); }
+  int32_t num_tokens() const { return static_cast<int32_t>(tokens_.size()); }
+  int32_t num_prompt_tokens() const { return num_prompt_tokens_; }
+  int32_t num_output_tokens() const { return num_tokens() - num_prompt_tokens_; }
+  // With keys and values in the cache.
+  int32_t num_computed() const { return num_computed_; }
+  int32_t num_missing() const { return num_tokens() - num_computed_; }
+  // Prompt and max_tokens, clipped to the context: it never holds more.
+  int32_t max_total_tokens() const { return max_total_tokens_; }
+  // How many tokens it had at its last admission: what it was admitted to compute.
+  int32_t num_admitted_tokens() const { return num_admitted_tokens_; }
+
+  bool ever_admitted() const { return first_scheduled_.has_value(); }
+  int32_t num_preemptions() const { return num_preemptions_; }
+  Time arrival() const { return arrival_; }
+  std::optional<Time> last_token_time() const { return last_token_; }
+
+  // The first `num_cached` tokens come from the prefix cache.
+  void Admit(int32_t num_cached, Time now);
+  // `n` more tokens are computed. Returns how many of them had been computed before a preemption.
+  int32_t Advance(int32_t n);
+  // REQUIRES: running, everything computed. The reason when this token is the last one.
+  std::optional<EndReason> Append(TokenId token, Time now);
+  // Forgets what is computed; the tokens stay, to be computed again. REQUIRES: the table is released.
+  void Preempt();
+  // REQUIRES: the table is released. `status` as in Outcome.
+  Outcome End(EndReason reason, absl::Status status, Time now);
+
+  void CheckInvariants() const;
+
+ private:
+  Request request_;
+  std::vector<TokenId> tokens_;
+  const int32_t num_prompt_tokens_;
+  const int32_t max_total_tokens_;
+  const Time arrival_;
+  const Order order_;
+  kv::BlockTable table_;
+
+  State state_ = State::kWaiting;
+  int32_t num_computed_ = 0;
+  int32_t max_computed_ = 0;  // ever
+  int32_t num_admitted_tokens_ = 0;
+  int32_t num_cached_tokens_ = 0;  // at the first admission
+  int32_t num_preemptions_ = 0;
+  int32_t num_recomputed_ = 0;
+  std::optional<Time> first_scheduled_;
+  std::optional<Time> first_token_;
+  std::optional<Time> last_token_;
+};
+
+}  // namespace qanat::engine

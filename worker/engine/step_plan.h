@@ -1,0 +1,30 @@
+// What one step computes: the scheduler's answer, the engine's order.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "worker/engine/sequence.h"
+
+namespace qanat::engine {
+
+// The next `num_tokens` tokens of a running sequence, whose table has blocks for them.
+struct PlannedRow {
+  Sequence* sequence;
+  int32_t num_tokens;
+
+  // It computes the last known token, so the next one is drawn.
+  bool draws() const { return num_tokens == sequence->num_missing(); }
+};
+
+struct StepPlan {
+  std::vector<PlannedRow> rows;  // a sequence has at most one
+  int32_t preemptions = 0;
+  // Of the sequences admitted for the first time:
+  int32_t started = 0;         // how many
+  int64_t started_tokens = 0;  // their prompts
+  int32_t queried_tokens = 0;  // the prompts of those that may read the cache
+  int32_t hit_tokens = 0;      // of these, found
+};
+
+}  // namespace qanat::engine

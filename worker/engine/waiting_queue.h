@@ -1,0 +1,60 @@
+// The sequences that wait for a seat, in order.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "common/base/check.h"
+#include "common/hash/block_hash.h"
+#include "worker/engine/sequence.h"
+
+namespace qanat::engine {
+
+// A place in the queue, with what the scheduler noted on it.
+struct Waiting {
+  Sequence* sequence;
+  int32_t passed_by = 0;                   // smaller ones admitted while this one did not fit
+  std::optional<hash::BlockHash> awaited;  // a block that a running sequence was computing at the last look
+};
+
+// What: waiting sequences by Order. Owns nothing. Threads: the engine thread.
+class WaitingQueue {
+ public:
+  using Map = std::map<Order, Waiting>;
+
+  void Add(Sequence& sequence) {
+    const bool added = map_.emplace(sequence.order(), Waiting{&sequence, 0, std::nullopt}).second;
+    QANAT_CHECK(added);
+    Count(sequence, 1);
+  }
+  void Remove(Sequence& sequence) { Remove(map_.find(sequence.order())); }
+  // The place after it.
+  Map::iterator Remove(Map::iterator place) {
+    QANAT_CHECK(place != map_.end());
+    Count(*place->second.sequence, -1);
+    return map_.erase(place);
+  }
+
+  Map::iterator begin() { return map_.begin(); }
+  Map::iterator end() { return map_.end(); }
+  Map::const_iterator begin() const { return map_.begin(); }
+  Map::const_iterator end() const { return map_.end(); }
+  int32_t size() const { return static_cast<int32_t>(map_.size()); }
+  // Of these, the ones that ran before.
+  int32_t num_preempted() const { return num_preempted_; }
+  int64_t preempted_prompt_tokens() const { return preempted_prompt_tokens_; }
+
+ private:
+  void Count(const Sequence& sequence, int32_t sign) {
+    if (sequence.num_preemptions() == 0) return;
+    num_preempted_ += sign;
+    preempted_prompt_tokens_ += sign * static_cast<int64_t>(sequence.num_prompt_tokens());
+  }
+
+  Map map_;
+  int32_t num_preempted_ = 0;
+  int64_t preempted_prompt_tokens_ = 0;
+};
+
+}  // namespace qanat::engine
