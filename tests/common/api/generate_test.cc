@@ -1,0 +1,431 @@
+#include "common/api/generate.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "common/api/limits.h"
+#include "common/base/error.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace qanat::api {
+namespace {
+
+using ::testing::HasSubstr;
+using v1::GenerateRequest;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+ServedModel Model() {
+  ServedModel model;
+  model.id = "tiny";
+  model.context_length = 128;
+  model.vocab_size = 1000;
+  model.block_size = 16;
+  model.pool_tokens = 4096;
+  return model;
+}
+
+using Change = std::function<void(GenerateRequest&)>;
+
+// A good request, changed.
+GenerateRequest With(const Change& change) {
+  GenerateRequest request;
+  request.set_text("hello");
+  change(request);
+  return request;
+}
+
+absl::StatusOr<GenerateParams> Validate(const Change& change) {
+  return ValidateGenerate(With(change), Model(), /*drawn_seed=*/77);
+}
+
+absl::Status Invalid(const Change& change) { return Validate(change).status(); }
+
+// --- Table of fields: who is refused with what
+// -----------------------------------------------------------------
+
+struct Refusal {
+  std::string name;
+  absl::StatusCode code;
+  std::string field;
+  Change change;
+};
+
+void PrintTo(const Refusal& refusal, std::ostream* out) { *out << refusal.name; }
+
+constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
+
+void AddChat(GenerateRequest& r, int messages) {
+  for (int i = 0; i < messages; ++i) {
+    v1::ChatMessage& message = *r.mutable_chat()->add_messages();
+    message.set_role("user");
+    message.set_content("x");
+  }
+}
+
+std::vector<Refusal> PromptRefusals() {
+  return {
+      {"NoPrompt", kInvalid, "prompt", [](GenerateRequest& r) { r.clear_prompt(); }},
+      {"LongText", kInvalid, "text", [](auto& r) { r.set_text(std::string(MaxPromptBytes(128) + 1, 'a')); }},
+      {"NoIds", kInvalid, "prompt", [](auto& r) { r.mutable_token_ids(); }},
+      {"NegativeId", kInvalid, "token_ids.ids[1]",
+       [](auto& r) { r.mutable_token_ids()->add_ids(1), r.mutable_token_ids()->add_ids(-1); }},
+      {"IdOutsideVocabulary", kInvalid, "token_ids.ids[0]",
+       [](auto& r) { r.mutable_token_ids()->add_ids(1000); }},
+      {"AsManyIdsAsContext", kInvalid, "token_ids.ids",
+       [](auto& r) { r.mutable_token_ids()->mutable_ids()->Resize(128, 5); }},
+      {"NoMessages", kInvalid, "chat.messages", [](auto& r) { r.mutable_chat(); }},
+      {"ManyMessages", kInvalid, "chat.messages", [](auto& r) { AddChat(r, 1025); }},
+      {"NoRole", kInvalid, "chat.messages[0].role", [](auto& r) { r.mutable_chat()->add_messages(); }},
+      {"LongRole", kInvalid, "chat.messages[0].role",
+       [](auto& r) { r.mutable_chat()->add_messages()->set_role(std::string(65, 'a')); }},
+      {"LongContent", kInvalid, "chat.messages",
+       [](auto& r) {
+         AddChat(r, 2);
+         r.mutable_chat()->mutable_messages(1)->set_content(std::string(MaxPromptBytes(128), 'a'));
+       }},
+      {"LongToolCalls", kInvalid, "chat.messages[0].tool_calls_json",
+       [](auto& r) {
+         AddChat(r, 1);
+         r.mutable_chat()->mutable_messages(0)->set_tool_calls_json(std::string(65537, ' '));
+       }},
+      {"LongTools", kInvalid, "chat.tools_json",
+       [](auto& r) {
+         AddChat(r, 1);
+         r.mutable_chat()->set_tools_json(std::string(65537, ' '));
+       }},
+      {"LongTemplateArguments", kInvalid, "chat.template_arguments_json",
+       [](auto& r) {
+         AddChat(r, 1);
+         r.mutable_chat()->set_template_arguments_json(std::string(65537, ' '));
+       }},
+      {"LongRequestId", kInvalid, "request_id", [](auto& r) { r.set_request_id(std::string(257, 'a')); }},
+      {"LongSalt", kInvalid, "cache_salt", [](auto& r) { r.set_cache_salt(std::string(257, 'a')); }},
+      {"Priority", kInvalid, "priority", [](auto& r) { r.set_priority(static_cast<v1::Priority>(9)); }},
+      {"OtherModel", absl::StatusCode::kNotFound, "model", [](auto& r) { r.set_model("other"); }},
+  };
+}
+
+// Values outside the bounds, for every number of SamplingParams.
+std::vector<Refusal> SamplingRefusals() {
+  std::vector<Refusal> out;
+  const auto add = [&out](const char* field, std::vector<float> values,
+                          void (v1::SamplingParams::*set)(float)) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      out.push_back({field + std::to_string(i), kInvalid, std::string("sampling.") + field,
+                     [set, value = values[i]](GenerateRequest& r) { (r.mutable_sampling()->*set)(value); }});
+    }
+  };
+  using S = v1::SamplingParams;
+  add("temperature", {-1, 2.001f, kNan, kInfinity, -kInfinity, -1e-30f}, &S::set_temperature);
+  add("top_p", {0, -0.5f, 1.5f, kNan, kInfinity}, &S::set_top_p);
+  add("min_p", {-1, 1.001f, kNan}, &S::set_min_p);
+  add("presence_penalty", {-2.001f, 2.001f, kNan}, &S::set_presence_penalty);
+  add("frequency_penalty", {-2.001f, 2.001f, kNan}, &S::set_frequency_penalty);
+  add("repetition_penalty", {0, -1, 10.001f, kInfinity, kNan}, &S::set_repetition_penalty);
+  for (const int k : {0, -1}) {
+    out.push_back({"top_k" + std::to_string(k == 0), kInvalid, "sampling.top_k",
+                   [k](GenerateRequest& r) { r.mutable_sampling()->set_top_k(k); }});
+  }
+  for (const int n : {0, -1, 17}) {
+    out.push_back({"n" + std::to_string(n + 1), kInvalid, "sampling.n",
+                   [n](GenerateRequest& r) { r.mutable_sampling()->set_n(n); }});
+  }
+  return out;
+}
+
+std::vector<Refusal> ListRefusals() {
+  return {
+      {"BiasIdNegative", kInvalid, "sampling.logit_bias",
+       [](auto& r) { (*r.mutable_sampling()->mutable_logit_bias())[-1] = 1; }},
+      {"BiasIdOutside", kInvalid, "sampling.logit_bias",
+       [](auto& r) { (*r.mutable_sampling()->mutable_logit_bias())[1000] = 1; }},
+      {"BiasValue", kInvalid, "sampling.logit_bias",
+       [](auto& r) { (*r.mutable_sampling()->mutable_logit_bias())[1] = 100.5f; }},
+      {"BiasNan", kInvalid, "sampling.logit_bias",
+       [](auto& r) { (*r.mutable_sampling()->mutable_logit_bias())[1] = kNan; }},
+      {"BiasMany", kInvalid, "sampling.logit_bias",
+       [](auto& r) {
+         for (int i = 0; i <= 1024; ++i) (*r.mutable_sampling()->mutable_logit_bias())[i] = 1;
+       }},
+      {"AllowedMany", kInvalid, "sampling.allowed_token_ids",
+       [](auto& r) { r.mutable_sampling()->mutable_allowed_token_ids()->Resize(65537, 1); }},
+      {"AllowedOutside", kInvalid, "sampling.allowed_token_ids[0]",
+       [](auto& r) { r.mutable_sampling()->add_allowed_token_ids(1000); }},
+      {"ConstraintWithoutKind", kInvalid, "sampling.constraint",
+       [](auto& r) { r.mutable_sampling()->mutable_constraint(); }},
+      {"ConstraintLongSchema", kInvalid, "sampling.constraint",
+       [](auto& r) { r.mutable_sampling()->mutable_constraint()->set_json_schema(std::string(65537, 'a')); }},
+      {"ConstraintLongRegex", kInvalid, "sampling.constraint",
+       [](auto& r) { r.mutable_sampling()->mutable_constraint()->set_regex(std::string(65537, 'a')); }},
+      {"ConstraintNoChoices", kInvalid, "sampling.constraint",
+       [](auto& r) { r.mutable_sampling()->mutable_constraint()->mutable_choices(); }},
+      {"ConstraintManyChoices", kInvalid, "sampling.constraint",
+       [](auto& r) {
+         for (int i = 0; i <= 1024; ++i)
+           r.mutable_sampling()->mutable_constraint()->mutable_choices()->add_values("a");
+       }},
+      {"ConstraintLongChoices", kInvalid, "sampling.constraint",
+       [](auto& r) {
+         r.mutable_sampling()->mutable_constraint()->mutable_choices()->add_values(std::string(65537, 'a'));
+       }},
+      {"MaxTokensZero", kInvalid, "stopping.max_tokens",
+       [](auto& r) { r.mutable_stopping()->set_max_tokens(0); }},
+      {"MaxTokensNegative", kInvalid, "stopping.max_tokens",
+       [](auto& r) { r.mutable_stopping()->set_max_tokens(-5); }},
+      {"MinTokensNegative", kInvalid, "stopping.min_tokens",
+       [](auto& r) { r.mutable_stopping()->set_min_tokens(-1); }},
+      {"MinTokensAboveMax", kInvalid, "stopping.min_tokens",
+       [](auto& r) { r.mutable_stopping()->set_max_tokens(4), r.mutable_stopping()->set_min_tokens(5); }},
+      {"MinTokensAboveContext", kInvalid, "stopping.min_tokens",
+       [](auto& r) { r.mutable_stopping()->set_min_tokens(129); }},
+      {"StopMany", kInvalid, "stopping.stop",
+       [](auto& r) {
+         for (int i = 0; i < 17; ++i) r.mutable_stopping()->add_stop("a");
+       }},
+      {"StopEmpty", kInvalid, "stopping.stop[1]",
+       [](auto& r) { r.mutable_stopping()->add_stop("a"), r.mutable_stopping()->add_stop(""); }},
+      {"StopLong", kInvalid, "stopping.stop[0]",
+       [](auto& r) { r.mutable_stopping()->add_stop(std::string(257, 'a')); }},
+      {"StopIdsMany", kInvalid, "stopping.stop_token_ids",
+       [](auto& r) { r.mutable_stopping()->mutable_stop_token_ids()->Resize(65, 1); }},
+      {"StopIdsOutside", kInvalid, "stopping.stop_token_ids[0]",
+       [](auto& r) { r.mutable_stopping()->add_stop_token_ids(-1); }},
+      {"LogprobsMany", kInvalid, "output.logprobs", [](auto& r) { r.mutable_output()->set_logprobs(21); }},
+      {"LogprobsNegative", kInvalid, "output.logprobs",
+       [](auto& r) { r.mutable_output()->set_logprobs(-1); }},
+      {"PromptLogprobsMany", kInvalid, "output.prompt_logprobs",
+       [](auto& r) { r.mutable_output()->set_prompt_logprobs(21); }},
+      {"Delivery", kInvalid, "output.delivery",
+       [](auto& r) { r.mutable_output()->set_delivery(static_cast<v1::Delivery>(3)); }},
+  };
+}
+
+// In range, understood, and not built: refused by name.
+std::vector<Refusal> UnhonouredRefusals() {
+  return {
+      {"PresencePenalty", kUnimplemented, "sampling.presence_penalty",
+       [](auto& r) { r.mutable_sampling()->set_presence_penalty(0.5f); }},
+      {"FrequencyPenalty", kUnimplemented, "sampling.frequency_penalty",
+       [](auto& r) { r.mutable_sampling()->set_frequency_penalty(-2); }},
+      {"RepetitionPenalty", kUnimplemented, "sampling.repetition_penalty",
+       [](auto& r) { r.mutable_sampling()->set_repetition_penalty(1.1f); }},
+      {"Choices", kUnimplemented, "sampling.n", [](auto& r) { r.mutable_sampling()->set_n(2); }},
+      {"Bias", kUnimplemented, "sampling.logit_bias",
+       [](auto& r) { (*r.mutable_sampling()->mutable_logit_bias())[0] = 0; }},
+      {"Allowed", kUnimplemented, "sampling.allowed_token_ids",
+       [](auto& r) { r.mutable_sampling()->add_allowed_token_ids(1); }},
+      {"Constraint", kUnimplemented, "sampling.constraint",
+       [](auto& r) { r.mutable_sampling()->mutable_constraint()->set_json_object(true); }},
+      {"MinTokens", kUnimplemented, "stopping.min_tokens",
+       [](auto& r) { r.mutable_stopping()->set_min_tokens(1); }},
+      {"StopIds", kUnimplemented, "stopping.stop_token_ids",
+       [](auto& r) { r.mutable_stopping()->add_stop_token_ids(1); }},
+      {"IncludeStop", kUnimplemented, "stopping.include_stop",
+       [](auto& r) { r.mutable_stopping()->set_include_stop(true); }},
+      {"Logprobs", kUnimplemented, "output.logprobs", [](auto& r) { r.mutable_output()->set_logprobs(0); }},
+      {"PromptLogprobs", kUnimplemented, "output.prompt_logprobs",
+       [](auto& r) { r.mutable_output()->set_prompt_logprobs(20); }},
+      {"FinalOnly", kUnimplemented, "output.delivery",
+       [](auto& r) { r.mutable_output()->set_delivery(v1::DELIVERY_FINAL_ONLY); }},
+  };
+}
+
+class GenerateRefusalTest : public ::testing::TestWithParam<Refusal> {};
+
+TEST_P(GenerateRefusalTest, NamesTheField) {
+  const absl::Status status = Invalid(GetParam().change);
+  EXPECT_EQ(status.code(), GetParam().code) << status;
+  EXPECT_EQ(FieldOf(status), GetParam().field) << status;
+  EXPECT_NE(ReasonOf(status), "");
+}
+
+std::string NameOf(const ::testing::TestParamInfo<Refusal>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Prompt, GenerateRefusalTest, ::testing::ValuesIn(PromptRefusals()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Sampling, GenerateRefusalTest, ::testing::ValuesIn(SamplingRefusals()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Lists, GenerateRefusalTest, ::testing::ValuesIn(ListRefusals()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Unhonoured, GenerateRefusalTest, ::testing::ValuesIn(UnhonouredRefusals()), NameOf);
+
+// --- What is accepted
+// ------------------------------------------------------------------------------------------
+
+TEST(GenerateTest, FillsInTheDefaults) {
+  const auto params = Validate([](GenerateRequest&) {});
+  ASSERT_TRUE(params.ok()) << params.status();
+  EXPECT_EQ(params->temperature, 1.0f);
+  EXPECT_EQ(params->top_k, 0);
+  EXPECT_EQ(params->top_p, 1.0f);
+  EXPECT_EQ(params->min_p, 0.0f);
+  EXPECT_EQ(params->seed, 77u);
+  EXPECT_EQ(params->max_tokens, 0);
+  EXPECT_TRUE(params->stop.empty());
+  EXPECT_FALSE(params->ignore_eos);
+  EXPECT_FALSE(params->return_token_ids);
+  EXPECT_EQ(params->priority, Priority::kStandard);
+  EXPECT_FALSE(params->bypass_prefix_cache);
+}
+
+TEST(GenerateTest, TakesEveryHonouredField) {
+  const auto params = Validate([](GenerateRequest& r) {
+    r.set_model("tiny");
+    r.set_request_id(std::string(256, 'i'));
+    r.set_priority(v1::PRIORITY_BATCH);
+    r.set_cache_salt(std::string(256, 's'));
+    r.set_bypass_prefix_cache(true);
+    r.mutable_sampling()->set_temperature(0);
+    r.mutable_sampling()->set_top_k(999);
+    r.mutable_sampling()->set_top_p(0.25f);
+    r.mutable_sampling()->set_min_p(1);
+    r.mutable_sampling()->set_seed(0);
+    r.mutable_stopping()->set_max_tokens(1 << 30);
+    for (int i = 0; i < 16; ++i) r.mutable_stopping()->add_stop(std::string(256, 'x'));
+    r.mutable_stopping()->set_ignore_eos(true);
+    r.mutable_output()->set_token_ids(true);
+    r.mutable_output()->set_delivery(v1::DELIVERY_DELTAS);
+  });
+  ASSERT_TRUE(params.ok()) << params.status();
+  EXPECT_EQ(params->request_id, std::string(256, 'i'));
+  EXPECT_EQ(params->priority, Priority::kBatch);
+  EXPECT_EQ(params->cache_salt, std::string(256, 's'));
+  EXPECT_TRUE(params->bypass_prefix_cache);
+  EXPECT_EQ(params->temperature, 0.0f);
+  EXPECT_EQ(params->top_k, 999);
+  EXPECT_EQ(params->top_p, 0.25f);
+  EXPECT_EQ(params->min_p, 1.0f);
+  EXPECT_EQ(params->seed, 0u) << "zero is zero, not unset";
+  EXPECT_EQ(params->max_tokens, 1 << 30);
+  EXPECT_EQ(params->stop.size(), 16u);
+  EXPECT_TRUE(params->ignore_eos);
+  EXPECT_TRUE(params->return_token_ids);
+}
+
+TEST(GenerateTest, AcceptsTheEndsOfRanges) {
+  for (const float temperature : {0.0f, 1e-30f, 2.0f}) {
+    EXPECT_TRUE(Validate([&](auto& r) { r.mutable_sampling()->set_temperature(temperature); }).ok());
+  }
+  EXPECT_TRUE(Validate([](auto& r) { r.mutable_sampling()->set_top_p(1e-30f); }).ok());
+  EXPECT_TRUE(Validate([](auto& r) { r.mutable_token_ids()->mutable_ids()->Resize(127, 999); }).ok());
+  EXPECT_TRUE(Validate([](auto& r) { AddChat(r, 1024); }).ok());
+  EXPECT_TRUE(Validate([](auto& r) { r.set_text(std::string(MaxPromptBytes(128), 'a')); }).ok());
+}
+
+TEST(GenerateTest, HonoursWhatDoesNothingByDoingNothing) {
+  const auto params = Validate([](GenerateRequest& r) {
+    r.mutable_sampling()->set_presence_penalty(0);
+    r.mutable_sampling()->set_frequency_penalty(0);
+    r.mutable_sampling()->set_repetition_penalty(1);
+    r.mutable_sampling()->set_n(1);
+    r.mutable_stopping()->set_min_tokens(0);
+  });
+  EXPECT_TRUE(params.ok()) << params.status();
+}
+
+TEST(GenerateTest, TopKAtOrAboveTheVocabularyIsOff) {
+  for (const int k : {1000, std::numeric_limits<int32_t>::max()}) {
+    const auto params = Validate([&](auto& r) { r.mutable_sampling()->set_top_k(k); });
+    ASSERT_TRUE(params.ok()) << params.status();
+    EXPECT_EQ(params->top_k, 0);
+  }
+}
+
+TEST(GenerateTest, RefusesUnknownFieldsByNumber) {
+  GenerateRequest request = With([](GenerateRequest& r) { AddChat(r, 2); });
+  v1::ChatMessage& message = *request.mutable_chat()->mutable_messages(1);
+  message.GetReflection()->MutableUnknownFields(&message)->AddVarint(99, 1);
+  const absl::Status status = ValidateGenerate(request, Model(), 1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("99"));
+  EXPECT_EQ(FieldOf(status), "chat.messages[1].99");
+}
+
+// --- After encoding
+// --------------------------------------------------------------------------------------------
+
+std::vector<TokenId> Prompt(int tokens) { return std::vector<TokenId>(tokens, 5); }
+
+TEST(ClipMaxTokensTest, ClipsToTheContext) {
+  GenerateParams params;
+  EXPECT_EQ(*ClipMaxTokens(params, Prompt(28), Model()), 100);
+  params.max_tokens = 7;
+  EXPECT_EQ(*ClipMaxTokens(params, Prompt(28), Model()), 7);
+  params.max_tokens = std::numeric_limits<int32_t>::max();
+  EXPECT_EQ(*ClipMaxTokens(params, Prompt(28), Model()), 100);
+  EXPECT_EQ(*ClipMaxTokens(params, Prompt(127), Model()), 1);
+}
+
+TEST(ClipMaxTokensTest, RefusesAPromptAsLongAsTheContextWithBothNumbers) {
+  for (const int tokens : {128, 129}) {
+    const absl::Status status = ClipMaxTokens({}, Prompt(tokens), Model()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(ReasonOf(status), "PROMPT_TOO_LONG");
+    EXPECT_THAT(std::string(status.message()), HasSubstr(std::to_string(tokens)));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("128"));
+  }
+}
+
+TEST(ClipMaxTokensTest, RefusesAnEmptyPrompt) {
+  const absl::Status status = ClipMaxTokens({}, {}, Model()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReasonOf(status), "EMPTY_PROMPT");
+  EXPECT_THAT(std::string(status.message()), HasSubstr("empty prompt"));
+}
+
+TEST(ClipMaxTokensTest, RefusesIdsOutsideTheVocabulary) {
+  EXPECT_EQ(ClipMaxTokens({}, {1, 1000}, Model()).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ClipMaxTokens({}, {-1}, Model()).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ClipMaxTokensTest, RefusesWhatNoPoolCanHoldWithBothNumbers) {
+  ServedModel model = Model();
+  model.pool_tokens = 64;
+  GenerateParams params;
+  params.max_tokens = 44;
+  EXPECT_EQ(*ClipMaxTokens(params, Prompt(20), model), 44);
+  params.max_tokens = 45;
+  const absl::Status status = ClipMaxTokens(params, Prompt(20), model).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReasonOf(status), "NEVER_FITS");
+  EXPECT_THAT(std::string(status.message()), HasSubstr("65"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("64"));
+}
+
+// --- The other calls
+// -------------------------------------------------------------------------------------------
+
+TEST(TokenizeTest, ValidatesModelAndInput) {
+  v1::TokenizeRequest request;
+  EXPECT_EQ(FieldOf(ValidateTokenize(request, Model())), "input");
+  request.set_text("");
+  EXPECT_TRUE(ValidateTokenize(request, Model()).ok());
+  request.set_text(std::string(MaxPromptBytes(128) + 1, 'a'));
+  EXPECT_EQ(FieldOf(ValidateTokenize(request, Model())), "text");
+  request.mutable_chat();
+  EXPECT_EQ(FieldOf(ValidateTokenize(request, Model())), "chat.messages");
+  request.set_model("other");
+  EXPECT_EQ(ValidateTokenize(request, Model()).code(), absl::StatusCode::kNotFound);
+  request.GetReflection()->MutableUnknownFields(&request)->AddVarint(12, 1);
+  EXPECT_EQ(FieldOf(ValidateTokenize(request, Model())), "12");
+}
+
+TEST(DetokenizeTest, ValidatesModelAndIds) {
+  v1::DetokenizeRequest request;
+  EXPECT_TRUE(ValidateDetokenize(request, Model()).ok());
+  request.add_token_ids(999);
+  EXPECT_TRUE(ValidateDetokenize(request, Model()).ok());
+  request.add_token_ids(1000);
+  EXPECT_EQ(FieldOf(ValidateDetokenize(request, Model())), "token_ids[1]");
+  request.mutable_token_ids()->Resize(65537, 0);
+  EXPECT_EQ(FieldOf(ValidateDetokenize(request, Model())), "token_ids");
+  request.set_model("other");
+  EXPECT_EQ(ValidateDetokenize(request, Model()).code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace qanat::api
