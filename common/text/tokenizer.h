@@ -30,6 +30,7 @@ struct TextSpan {
 // cut into words by the pattern of `pre`; each word's bytes are merged, best rank first, leftmost of equals.
 // A byte for which the vocabulary has no piece encodes to nothing.
 // Time: near-linear in the text, whatever the text (a word of n bytes takes n log n).
+// REQUIRES: a text is shorter than 4 GiB.
 class Tokenizer {
  public:
   // INVALID_ARGUMENT for a vocabulary that contradicts itself, UNIMPLEMENTED for a model or pre-tokenizer
