@@ -46,8 +46,7 @@ absl::StatusOr<std::vector<BytePairMerger::Merge>> ParseMerges(const Vocabulary&
     }
     const std::string_view left = text.substr(0, space);
     const std::string_view right = text.substr(space + 1);
-    const std::string both =
-        absl::StrCat(vocabulary.merges[rank].substr(0, space), absl::string_view(right.data(), right.size()));
+    const std::string both = std::string(left).append(right);
     std::array<TokenId, 3> ids;
     for (size_t i = 0; const std::string_view part : {left, right, std::string_view(both)}) {
       const auto token = index.find(part);
