@@ -3,6 +3,17 @@
 #include "kernels/cpu/paths.h"
 
 namespace qanat::kernels {
+namespace {
+
+void Avx512Gemm(const GemmParams& params, const GemmRange& range, std::byte* scratch) {
+  if (FactsOf(params.weight->format).quantized) {
+    Avx512QuantizedGemm(params, range, scratch);
+  } else {
+    Avx512FloatGemm(params, range);
+  }
+}
+
+}  // namespace
 
 bool CpuHasAvx512() {
   static const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -34,13 +45,13 @@ const KernelSet& Avx512Kernels() {
       .kv_element = KvElement::kBF16,
       .quantizes_activations = true,
       .quantize = avx512::Quantize,
-      .gemm = ScalarGemm,
+      .gemm = Avx512Gemm,
       .rms_norm = avx512::RmsNorm,
       .silu_mul = avx512::SiluMul,
       .rope_store = avx512::RopeStoreBf16,
-      .attend = ScalarAttend,
-      .attend_partition = ScalarAttendPartition,
-      .merge_partitions = ScalarMerge,
+      .attend = Avx512Attend,
+      .attend_partition = Avx512AttendPartition,
+      .merge_partitions = Avx512Merge,
   };
   return set;
 }

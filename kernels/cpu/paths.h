@@ -30,4 +30,11 @@ void ScalarAttendPartition(const AttentionParams& params, int kv_head, int row, 
                            AttentionPartial* partials);
 void ScalarMerge(const AttentionParams& params, int kv_head, int row, const AttentionPartial* partials);
 
+void Avx512QuantizedGemm(const GemmParams& params, const GemmRange& range, std::byte* scratch);
+void Avx512FloatGemm(const GemmParams& params, const GemmRange& range);
+void Avx512Attend(const AttentionParams& params, int kv_head, int row_begin, int row_end);
+void Avx512AttendPartition(const AttentionParams& params, int kv_head, int row, int partition,
+                           AttentionPartial* partials);
+void Avx512Merge(const AttentionParams& params, int kv_head, int row, const AttentionPartial* partials);
+
 }  // namespace qanat::kernels

@@ -207,9 +207,9 @@ TEST(AttentionTest, BitsDependOnNeitherChunksNorBlocksNorPartitioning) {
   std::mt19937 rng(2);
   for (const KernelSet* path : AllPaths()) {
     for (const Shape& shape : {kShapes[0], kShapes[1], kShapes[4]}) {
-      const Sequence sequence(rng, shape, 590);
+      const Sequence sequence(rng, shape, shape.head_dim == 32 ? 590 : 270);
       const std::vector<float> whole = Outputs(*path, sequence, rng, sequence.length);
-      for (const int chunk : {1, 7, 64, 512}) {
+      for (const int chunk : {1, 7, 64}) {
         ASSERT_EQ(Outputs(*path, sequence, rng, chunk), whole) << path->name << " chunks of " << chunk;
       }
       ASSERT_EQ(Outputs(*path, sequence, rng, 100, true), whole) << path->name << " by partition";

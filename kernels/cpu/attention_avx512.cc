@@ -1,0 +1,375 @@
+// Attention over the bf16 cache, 16 keys or 16 dimensions a vector.
+//
+// Up to 6 queries (heads of a group, and neighbouring rows where they see the whole tile) pass over a tile
+// together and share every load and expansion of keys and values.
+#include <immintrin.h>
+
+#include "kernels/cpu/paths.h"
+#include "kernels/cpu/unroll.h"
+#include "kernels/exp2.h"
+
+namespace qanat::kernels {
+namespace {
+
+constexpr int kMaxQueries = 6;
+constexpr int kTileBlocks = kTileKeys / kBlockTokens;
+
+// Queries that share a KV head, and how far each has come.
+struct QuerySet {
+  alignas(64) float q[kMaxQueries][kMaxHeadDim];  // scaled
+  alignas(64) float p[kMaxQueries][kTileKeys];    // scores, then probabilities, of the present tile
+  AttentionPartial state[kMaxQueries];
+  AttentionPartial total[kMaxQueries];
+};
+
+// Keys [first, first + 64) of a sequence, of which `count` are visible; the rest is never read.
+struct KeyTile {
+  const std::byte* blocks[kTileBlocks];  // K of the head; V follows
+  int count;
+  int NumBlocks() const { return (count + kBlockTokens - 1) / kBlockTokens; }
+};
+
+__m512 LowHalves(__m512i pairs) { return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16)); }
+__m512 HighHalves(__m512i pairs) {
+  return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xFFFF0000u))));
+}
+
+__m512 Exp2Vector(__m512 x) {
+  // The operand order lets NaN through.
+  const __m512 bounded = _mm512_min_ps(_mm512_set1_ps(kExp2Max), x);
+  const __m512 t = _mm512_add_ps(bounded, _mm512_set1_ps(kExp2Round));
+  const __m512 f = _mm512_sub_ps(bounded, _mm512_sub_ps(t, _mm512_set1_ps(kExp2Round)));
+  __m512 p = _mm512_fmadd_ps(f, _mm512_set1_ps(kExp2C6), _mm512_set1_ps(kExp2C5));
+  p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(kExp2C4));
+  p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(kExp2C3));
+  p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(kExp2C2));
+  p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(kExp2C1));
+  p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(1.0f));
+  const __m512i bias = _mm512_set1_epi32(static_cast<int>(FloatBits(kExp2Round) - 127u));
+  const __m512i exponent = _mm512_slli_epi32(_mm512_sub_epi32(_mm512_castps_si512(t), bias), 23);
+  const __mmask16 keep = _mm512_cmp_ps_mask(x, _mm512_set1_ps(kExp2Min), _CMP_NLT_UQ);
+  return _mm512_maskz_mul_ps(keep, p, _mm512_castsi512_ps(exponent));
+}
+
+// The tree of attention.h: lane l gets l + 8, then l + 4, l + 2, l + 1.
+float TreeSum(__m512 v) {
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+float TreeMax(__m512 v) {
+  const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+// Scores of kQueries queries against kBlocks blocks of keys.
+template <int kQueries, int kBlocks>
+void ScoreBlocks(const std::byte* const* blocks, int head_dim, const float (*q)[kMaxHeadDim],
+                 float (*p)[kTileKeys]) {
+  __m512 acc[kQueries][kBlocks];
+  QANAT_UNROLL
+  for (int n = 0; n < kQueries; ++n) {
+    QANAT_UNROLL
+    for (int b = 0; b < kBlocks; ++b) acc[n][b] = _mm512_setzero_ps();
+  }
+  for (int i = 0; i < head_dim / 2; ++i) {
+    __m512 even[kBlocks], odd[kBlocks];
+    QANAT_UNROLL
+    for (int b = 0; b < kBlocks; ++b) {
+      const __m512i line = _mm512_load_si512(blocks[b] + i * 64);
+      even[b] = LowHalves(line);
+      odd[b] = HighHalves(line);
+    }
+    QANAT_UNROLL
+    for (int n = 0; n < kQueries; ++n) {
+      const __m512 q_even = _mm512_set1_ps(q[n][2 * i]);
+      const __m512 q_odd = _mm512_set1_ps(q[n][2 * i + 1]);
+      QANAT_UNROLL
+      for (int b = 0; b < kBlocks; ++b) {
+        acc[n][b] = _mm512_fmadd_ps(q_even, even[b], acc[n][b]);
+        acc[n][b] = _mm512_fmadd_ps(q_odd, odd[b], acc[n][b]);
+      }
+    }
+  }
+  QANAT_UNROLL
+  for (int n = 0; n < kQueries; ++n) {
+    QANAT_UNROLL
+    for (int b = 0; b < kBlocks; ++b) _mm512_store_ps(p[n] + b * kBlockTokens, acc[n][b]);
+  }
+}
+
+template <int kQueries>
+void Scores(const KeyTile& tile, int head_dim, const float (*q)[kMaxHeadDim], float (*p)[kTileKeys]) {
+  const int num_blocks = tile.NumBlocks();
+  int b = 0;
+  for (; b + 2 <= num_blocks; b += 2) {
+    const auto at = reinterpret_cast<float(*)[kTileKeys]>(&p[0][b * kBlockTokens]);
+    ScoreBlocks<kQueries, 2>(tile.blocks + b, head_dim, q, at);
+  }
+  if (b < num_blocks) {
+    const auto at = reinterpret_cast<float(*)[kTileKeys]>(&p[0][b * kBlockTokens]);
+    ScoreBlocks<kQueries, 1>(tile.blocks + b, head_dim, q, at);
+  }
+}
+
+// Scores become probabilities; returns what the state so far must be multiplied by.
+float Softmax(int count, float* p, AttentionPartial& state) {
+  const __m512 lowest = _mm512_set1_ps(BitsToFloat(0xFF800000u));
+  __m512 score[kTileBlocks];
+  __mmask16 visible[kTileBlocks];
+  QANAT_UNROLL
+  for (int b = 0; b < kTileBlocks; ++b) {
+    const int left = count - b * kBlockTokens;
+    visible[b] = left >= kBlockTokens ? 0xFFFF : left > 0 ? static_cast<__mmask16>((1u << left) - 1) : 0;
+    score[b] = _mm512_mask_loadu_ps(lowest, visible[b], p + b * kBlockTokens);
+  }
+  const float tile_max =
+      TreeMax(_mm512_max_ps(_mm512_max_ps(score[0], score[1]), _mm512_max_ps(score[2], score[3])));
+  const float max = state.max < tile_max ? tile_max : state.max;
+  QANAT_UNROLL
+  for (int b = 0; b < kTileBlocks; ++b) {
+    score[b] = _mm512_maskz_mov_ps(visible[b], Exp2Vector(_mm512_sub_ps(score[b], _mm512_set1_ps(max))));
+    _mm512_store_ps(p + b * kBlockTokens, score[b]);
+  }
+  const float correction = Exp2(state.max - max);
+  const float sum =
+      TreeSum(_mm512_add_ps(_mm512_add_ps(score[0], score[1]), _mm512_add_ps(score[2], score[3])));
+  state.max = max;
+  state.sum = __builtin_fmaf(state.sum, correction, sum);
+  return correction;
+}
+
+// out = out * correction, then += p_j * v_j over the visible keys in ascending order; dimensions
+// [16 line, 16 (line + kLines)).
+template <int kQueries, int kLines>
+void AddValues(const KeyTile& tile, int head_dim, int line, const float (*p)[kTileKeys],
+               const float* correction, AttentionPartial* state) {
+  __m512 acc[kQueries][kLines];
+  QANAT_UNROLL
+  for (int n = 0; n < kQueries; ++n) {
+    QANAT_UNROLL
+    for (int l = 0; l < kLines; ++l) {
+      acc[n][l] =
+          _mm512_mul_ps(_mm512_load_ps(state[n].out + (line + l) * 16), _mm512_set1_ps(correction[n]));
+    }
+  }
+  const int64_t values = static_cast<int64_t>(head_dim) * kBlockTokens * 2 + line * 64;
+  int j = 0;
+  for (; j + 2 <= tile.count; j += 2) {
+    const std::byte* pair = tile.blocks[j / kBlockTokens] + values + j % kBlockTokens / 2 * head_dim * 4;
+    __m512i tokens[kLines];
+    QANAT_UNROLL
+    for (int l = 0; l < kLines; ++l) tokens[l] = _mm512_load_si512(pair + l * 64);
+    QANAT_UNROLL
+    for (int l = 0; l < kLines; ++l) {
+      const __m512 even = LowHalves(tokens[l]);
+      const __m512 odd = HighHalves(tokens[l]);
+      QANAT_UNROLL
+      for (int n = 0; n < kQueries; ++n)
+        acc[n][l] = _mm512_fmadd_ps(_mm512_set1_ps(p[n][j]), even, acc[n][l]);
+      QANAT_UNROLL
+      for (int n = 0; n < kQueries; ++n)
+        acc[n][l] = _mm512_fmadd_ps(_mm512_set1_ps(p[n][j + 1]), odd, acc[n][l]);
+    }
+  }
+  if (j < tile.count) {
+    const std::byte* pair = tile.blocks[j / kBlockTokens] + values + j % kBlockTokens / 2 * head_dim * 4;
+    QANAT_UNROLL
+    for (int l = 0; l < kLines; ++l) {
+      const __m512 even = LowHalves(_mm512_load_si512(pair + l * 64));
+      QANAT_UNROLL
+      for (int n = 0; n < kQueries; ++n)
+        acc[n][l] = _mm512_fmadd_ps(_mm512_set1_ps(p[n][j]), even, acc[n][l]);
+    }
+  }
+  QANAT_UNROLL
+  for (int n = 0; n < kQueries; ++n) {
+    QANAT_UNROLL
+    for (int l = 0; l < kLines; ++l) _mm512_store_ps(state[n].out + (line + l) * 16, acc[n][l]);
+  }
+}
+
+template <int kQueries>
+void TileQueries(const KeyTile& tile, int head_dim, int first, QuerySet& set) {
+  float correction[kQueries];
+  Scores<kQueries>(tile, head_dim, set.q + first, set.p + first);
+  for (int n = 0; n < kQueries; ++n)
+    correction[n] = Softmax(tile.count, set.p[first + n], set.state[first + n]);
+  const int lines = head_dim / 16;
+  int line = 0;
+  for (; line + 4 <= lines; line += 4) {
+    AddValues<kQueries, 4>(tile, head_dim, line, set.p + first, correction, set.state + first);
+  }
+  for (; line + 2 <= lines; line += 2) {
+    AddValues<kQueries, 2>(tile, head_dim, line, set.p + first, correction, set.state + first);
+  }
+  for (; line < lines; ++line) {
+    AddValues<kQueries, 1>(tile, head_dim, line, set.p + first, correction, set.state + first);
+  }
+}
+
+// Queries [first, first + count) of the set over one tile that all of them see to the same length.
+void Tile(const KeyTile& tile, int head_dim, int first, int count, QuerySet& set) {
+  switch (count) {
+    case 1:
+      return TileQueries<1>(tile, head_dim, first, set);
+    case 2:
+      return TileQueries<2>(tile, head_dim, first, set);
+    case 3:
+      return TileQueries<3>(tile, head_dim, first, set);
+    case 4:
+      return TileQueries<4>(tile, head_dim, first, set);
+    case 5:
+      return TileQueries<5>(tile, head_dim, first, set);
+    default:
+      return TileQueries<kMaxQueries>(tile, head_dim, first, set);
+  }
+}
+
+// Heads [head, head + heads) of rows [row, row + rows): the queries of a set, row by row.
+struct Span {
+  int kv_head;
+  int head;
+  int heads;
+  int row;
+  int rows;
+};
+
+KeyTile TileAt(const AttentionParams& params, int kv_head, int first_key, int count) {
+  KeyTile tile;
+  tile.count = count < kTileKeys ? count : kTileKeys;
+  for (int b = 0; b < tile.NumBlocks(); ++b) {
+    tile.blocks[b] =
+        KvHead(params.kv, KvElement::kBF16, params.block_table[first_key / kBlockTokens + b], kv_head);
+  }
+  return tile;
+}
+
+void LoadQueries(const AttentionParams& params, const Span& span, QuerySet& set) {
+  const __m512 factor = _mm512_set1_ps(params.scale * kLog2E);
+  for (int r = 0; r < span.rows; ++r) {
+    for (int h = 0; h < span.heads; ++h) {
+      const float* q = params.q + (span.row + r) * params.q_stride +
+                       static_cast<int64_t>(span.head + h) * params.kv.head_dim;
+      for (int i = 0; i < params.kv.head_dim; i += 16) {
+        _mm512_store_ps(&set.q[r * span.heads + h][i], _mm512_mul_ps(_mm512_loadu_ps(q + i), factor));
+      }
+    }
+  }
+}
+
+// Leaves the partition's results of all queries of the span in set.state.
+void Partition(const AttentionParams& params, const Span& span, int partition, QuerySet& set) {
+  for (int n = 0; n < span.rows * span.heads; ++n) {
+    set.state[n].max = BitsToFloat(0xFF800000u);
+    set.state[n].sum = 0;
+    for (int i = 0; i < params.kv.head_dim; i += 16)
+      _mm512_store_ps(set.state[n].out + i, _mm512_setzero_ps());
+  }
+  const int first_visible = params.first_position + span.row + 1;
+  for (int t = 0; t < kPartitionKeys / kTileKeys; ++t) {
+    const int key = partition * kPartitionKeys + t * kTileKeys;
+    if (first_visible - key >= kTileKeys) {
+      Tile(TileAt(params, span.kv_head, key, kTileKeys), params.kv.head_dim, 0, span.rows * span.heads, set);
+      continue;
+    }
+    for (int r = 0; r < span.rows; ++r) {
+      const int visible = first_visible + r - key;
+      if (visible <= 0) continue;
+      Tile(TileAt(params, span.kv_head, key, visible), params.kv.head_dim, r * span.heads, span.heads, set);
+    }
+  }
+}
+
+void CopyPartial(const AttentionPartial& from, int head_dim, AttentionPartial& to) {
+  to.max = from.max;
+  to.sum = from.sum;
+  for (int i = 0; i < head_dim; i += 16) _mm512_store_ps(to.out + i, _mm512_load_ps(from.out + i));
+}
+
+void MergeInto(const AttentionPartial& next, int head_dim, AttentionPartial& total) {
+  const float max = total.max < next.max ? next.max : total.max;
+  const float a = Exp2(total.max - max);
+  const float b = Exp2(next.max - max);
+  total.max = max;
+  total.sum = __builtin_fmaf(total.sum, a, next.sum * b);
+  for (int i = 0; i < head_dim; i += 16) {
+    const __m512 scaled = _mm512_mul_ps(_mm512_load_ps(next.out + i), _mm512_set1_ps(b));
+    _mm512_store_ps(total.out + i, _mm512_fmadd_ps(_mm512_load_ps(total.out + i), _mm512_set1_ps(a), scaled));
+  }
+}
+
+void WriteOut(const AttentionParams& params, int head, int row, const AttentionPartial& total) {
+  const int head_dim = params.kv.head_dim;
+  float* out = params.out + row * params.out_stride + static_cast<int64_t>(head) * head_dim;
+  const __m512 factor = _mm512_set1_ps(1.0f / total.sum);
+  for (int i = 0; i < head_dim; i += 16)
+    _mm512_storeu_ps(out + i, _mm512_mul_ps(_mm512_load_ps(total.out + i), factor));
+}
+
+void AttendSpan(const AttentionParams& params, const Span& span, QuerySet& set) {
+  const int head_dim = params.kv.head_dim;
+  LoadQueries(params, span, set);
+  const int last_row = span.row + span.rows - 1;
+  for (int p = 0; p < NumPartitions(params.first_position + last_row); ++p) {
+    Partition(params, span, p, set);
+    for (int n = 0; n < span.rows * span.heads; ++n) {
+      // The first rows of a span may end a partition earlier.
+      if (p >= NumPartitions(params.first_position + span.row + n / span.heads)) continue;
+      if (p == 0) {
+        CopyPartial(set.state[n], head_dim, set.total[n]);
+      } else {
+        MergeInto(set.state[n], head_dim, set.total[n]);
+      }
+    }
+  }
+  for (int n = 0; n < span.rows * span.heads; ++n) {
+    WriteOut(params, span.head + n % span.heads, span.row + n / span.heads, set.total[n]);
+  }
+}
+
+}  // namespace
+
+void Avx512Attend(const AttentionParams& params, int kv_head, int row_begin, int row_end) {
+  const int group = params.num_heads / params.kv.num_kv_heads;
+  QuerySet set;
+  for (int i = 0; i < group; i += kMaxQueries) {
+    const int heads = group - i < kMaxQueries ? group - i : kMaxQueries;
+    const int step = kMaxQueries / heads;
+    for (int row = row_begin; row < row_end; row += step) {
+      const int rows = row_end - row < step ? row_end - row : step;
+      AttendSpan(params, {kv_head, kv_head * group + i, heads, row, rows}, set);
+    }
+  }
+}
+
+void Avx512AttendPartition(const AttentionParams& params, int kv_head, int row, int partition,
+                           AttentionPartial* partials) {
+  const int group = params.num_heads / params.kv.num_kv_heads;
+  QuerySet set;
+  for (int i = 0; i < group; i += kMaxQueries) {
+    const Span span = {kv_head, kv_head * group + i, group - i < kMaxQueries ? group - i : kMaxQueries, row,
+                       1};
+    LoadQueries(params, span, set);
+    Partition(params, span, partition, set);
+    for (int h = 0; h < span.heads; ++h) CopyPartial(set.state[h], params.kv.head_dim, partials[i + h]);
+  }
+}
+
+void Avx512Merge(const AttentionParams& params, int kv_head, int row, const AttentionPartial* partials) {
+  const int group = params.num_heads / params.kv.num_kv_heads;
+  for (int i = 0; i < group; ++i) {
+    AttentionPartial total;
+    CopyPartial(partials[i], params.kv.head_dim, total);
+    for (int p = 1; p < NumPartitions(params.first_position + row); ++p) {
+      MergeInto(partials[p * group + i], params.kv.head_dim, total);
+    }
+    WriteOut(params, kv_head * group + i, row, total);
+  }
+}
+
+}  // namespace qanat::kernels
