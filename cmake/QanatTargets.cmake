@@ -6,6 +6,21 @@
 #   qanat_test(NAME SRCS ... DEPS ... [LABELS l ...] [TIMEOUT s] [DATA])    one GoogleTest binary, one ctest entry
 #   qanat_benchmark(NAME SRCS ... DEPS ...)                  one Google Benchmark binary, never run by ctest
 
+# The real model that release-only tests read; it is kept outside git, where tools/lib.sh puts it.
+if(DEFINED ENV{QANAT_MODEL})
+  set(default_model "$ENV{QANAT_MODEL}")
+else()
+  if(DEFINED ENV{QANAT_CACHE})
+    set(default_cache "$ENV{QANAT_CACHE}")
+  elseif(DEFINED ENV{XDG_CACHE_HOME})
+    set(default_cache "$ENV{XDG_CACHE_HOME}/qanat")
+  else()
+    set(default_cache "$ENV{HOME}/.cache/qanat")
+  endif()
+  set(default_model "${default_cache}/SmolLM2-135M-Instruct.Q4_1.gguf")
+endif()
+set(QANAT_MODEL_FILE "${default_model}" CACHE FILEPATH "SmolLM2-135M-Instruct.Q4_1.gguf, for release-only tests")
+
 function(qanat_library name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
   if(ARG_SRCS)
@@ -43,6 +58,9 @@ function(qanat_test name)
     set(ARG_TIMEOUT 120)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+  if("release-only" IN_LIST ARG_LABELS)
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "QANAT_MODEL=${QANAT_MODEL_FILE}")
+  endif()
 endfunction()
 
 function(qanat_benchmark name)
