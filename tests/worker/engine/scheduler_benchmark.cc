@@ -1,0 +1,82 @@
+// What the engine spends on a step beside the model: planning, blocks, prefixes, commit.
+#include <memory>
+#include <vector>
+
+#include "benchmark/benchmark.h"
+#include "common/hash/block_hash.h"
+#include "worker/engine/scheduler.h"
+#include "worker/kv/kv_manager.h"
+
+namespace qanat::engine {
+namespace {
+
+// `num_seqs` sequences decode; whoever comes to the end of its 256 tokens is replaced by a newcomer with a
+// prompt of 128 tokens, half of it shared with all.
+class Load {
+ public:
+  explicit Load(int num_seqs) : options_(MakeOptions(num_seqs)) {
+    for (int i = 0; i < num_seqs; ++i) Arrive();
+    // All admitted, and at different lengths.
+    for (int i = 0; i < 256; ++i) Step();
+  }
+
+  size_t Step() {
+    const StepPlan plan = scheduler_.Plan(now_);
+    for (const PlannedRow& row : plan.rows) {
+      const bool draws = row.draws();
+      Sequence& sequence = *row.sequence;
+      scheduler_.Commit(row);
+      if (!draws || !sequence.Append(static_cast<TokenId>(ToInt(sequence.id()) % 1000), now_).has_value()) {
+        continue;
+      }
+      scheduler_.Remove(sequence);
+      sequence.End(EndReason::kLength, absl::OkStatus(), now_);
+      ended_.push_back(ToInt(sequence.id()));
+    }
+    for (const uint64_t id : ended_) {
+      sequences_[id].reset();
+      Arrive();
+    }
+    ended_.clear();
+    return plan.rows.size();
+  }
+
+ private:
+  static EngineOptions MakeOptions(int num_seqs) {
+    EngineOptions options;
+    options.context_length = 8192;
+    options.num_blocks = num_seqs * 32;
+    options.max_seqs = num_seqs;
+    options.max_batch_tokens = 4 * num_seqs + 512;
+    return options;
+  }
+  void Arrive() {
+    const uint64_t id = sequences_.size();
+    Request request;
+    for (TokenId i = 0; i < 128; ++i) {
+      request.prompt.push_back(i < 64 ? i : static_cast<TokenId>(id * 131 % 40000) + i);
+    }
+    request.max_tokens = 128 + static_cast<int32_t>(id * 37 % 128);
+    sequences_.push_back(std::make_unique<Sequence>(SequenceId{id}, std::move(request), now_, options_,
+                                                    kv_.NewTable(hash::Namespace{})));
+    scheduler_.Add(*sequences_.back());
+  }
+
+  const EngineOptions options_;
+  const Time now_{};
+  kv::KvManager kv_{options_.num_blocks, true, hash::BlockHasher(hash::kPublicKey, "model", 16)};
+  Scheduler scheduler_{options_, kv_};
+  std::vector<std::unique_ptr<Sequence>> sequences_;  // by id
+  std::vector<uint64_t> ended_;
+};
+
+void BM_PlanAndCommit(benchmark::State& state) {
+  Load load(static_cast<int>(state.range(0)));
+  size_t rows = 0;
+  for (auto _ : state) rows += load.Step();
+  state.counters["rows"] = static_cast<double>(rows) / static_cast<double>(state.iterations());
+}
+BENCHMARK(BM_PlanAndCommit)->Arg(16)->Arg(64)->Arg(256)->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace qanat::engine
