@@ -88,6 +88,7 @@ constexpr Metric kCatalogue[] = {
      "Call received to status sent"},
     {"qanat_router_relayed_messages_total", Type::kCounter, "", Buckets::kNone, "Messages relayed"},
     {"qanat_router_relayed_tokens_total", Type::kCounter, "", Buckets::kNone, "Tokens relayed"},
+    {"qanat_router_relay_cpu_seconds_total", Type::kCounter, "", Buckets::kNone, "CPU time spent relaying"},
     {"qanat_build_info", Type::kGauge, "component,version,revision,compiler", Buckets::kNone, "Always 1"},
     {"process_cpu_seconds_total", Type::kCounter, "", Buckets::kNone, "CPU time used, user and system"},
     {"process_resident_memory_bytes", Type::kGauge, "", Buckets::kNone, "Memory in RAM"},

@@ -156,6 +156,8 @@ absl::StatusOr<std::string> Exporter::Listen(const std::string& address) {
                       impl_->exposer->GetListeningPorts().front());
 }
 
+void Exporter::Close() { impl_->exposer.reset(); }
+
 std::string Exporter::Text() const {
   std::vector<prometheus::MetricFamily> families = impl_->registry->Collect();
   for (prometheus::MetricFamily& family : impl_->sources->Collect()) families.push_back(std::move(family));

@@ -71,7 +71,7 @@ class Exporter {
   Gauge GetGauge(std::string_view name, const LabelValues& labels = {});
   Histogram GetHistogram(std::string_view name, const LabelValues& labels = {});
 
-  // Runs `source` at each scrape, on the scraping thread; what it reads outlives the exporter.
+  // Runs `source` at each scrape, on the scraping thread; what it reads outlives the exporter, or Close().
   using Source = std::function<void(Scrape&)>;
   void AddSource(Source source);
 
@@ -81,6 +81,9 @@ class Exporter {
   // Serves GET /metrics; port 0 picks one. The address with the port that was chosen. UNAVAILABLE when it
   // cannot listen there. Plain HTTP: its port is for the cluster's inside.
   absl::StatusOr<std::string> Listen(const std::string& address);
+
+  // Ends the endpoint: no source runs after it returns.
+  void Close();
 
   // What a scrape would answer.
   std::string Text() const;
