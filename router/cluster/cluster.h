@@ -1,0 +1,94 @@
+// The workers that this router knows.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/base/mutex.h"
+#include "common/hash/block_hash.h"
+#include "router/cluster/load_ledger.h"
+#include "router/link/worker_link.h"
+#include "router/snapshot/cluster_snapshot.h"
+
+namespace qanat::router {
+
+// A worker that was chosen: the way to it, and its place in the ledger while this lives.
+struct Dispatch {
+  LoadLedger::Entry entry;
+  WorkerLink* link;  // not null; of the cluster, which outlives every dispatch
+  std::string address;
+};
+
+// What: membership and load of the cluster; publishes snapshots. Owns the links and the ledger; outlives
+// every Dispatch. Threads: any. Errors: a worker that cannot be worked with is left out and its link told
+// why.
+//
+// A model id means one fingerprint and block size: a worker with others is refused while one of the first
+// kind serves. A worker under another hash key is refused: its cache could not be spoken of.
+class Cluster {
+ public:
+  // `hash_key`: the cluster key, to compare the workers' hash_check with. `on_change` is called after each
+  // change of a worker's state, by whoever brought it, without a lock; it must not block.
+  explicit Cluster(
+      const hash::HashKey& hash_key, std::function<void()> on_change = [] {});
+  ~Cluster();
+  Cluster(const Cluster&) = delete;
+  Cluster& operator=(const Cluster&) = delete;
+
+  // Adds a worker and opens its link.
+  WorkerId Add(std::string address, std::unique_ptr<WorkerLink> link) EXCLUDES(mu_);
+  // Closes every link: all calls end. Idempotent.
+  void Close() EXCLUDES(mu_);
+
+  ClusterSnapshot Snapshot() const EXCLUDES(mu_);
+
+  // Counts a call to the worker. Unset when it is not ready any more.
+  std::optional<Dispatch> TryDispatch(WorkerId id) EXCLUDES(mu_);
+  // The worker said that it takes nothing new: it gets nothing until it is ready again.
+  void MarkDraining(WorkerId id) EXCLUDES(mu_);
+
+ private:
+  // Where one link reports to.
+  class Member final : public LinkObserver {
+   public:
+    Member(Cluster& cluster, WorkerId id, std::unique_ptr<WorkerLink> link)
+        : cluster_(cluster), id_(id), link_(std::move(link)) {}
+    absl::Status OnReady(ReadyWorker worker) override { return cluster_.OnReady(id_, std::move(worker)); }
+    void OnDown(const absl::Status& why) override { cluster_.OnDown(id_, why); }
+    WorkerId id() const { return id_; }
+    WorkerLink* link() { return link_.get(); }
+
+    // Of the latest OnDown. Guarded by the cluster's mu_.
+    std::string last_problem;
+
+   private:
+    Cluster& cluster_;
+    const WorkerId id_;
+    const std::unique_ptr<WorkerLink> link_;
+  };
+
+  absl::Status OnReady(WorkerId id, ReadyWorker worker) EXCLUDES(mu_);
+  void OnDown(WorkerId id, const absl::Status& why) EXCLUDES(mu_);
+  // The one object for the worker's model, or FAILED_PRECONDITION when its id means another model now.
+  absl::StatusOr<std::shared_ptr<const Model>> FindOrMakeModel(const ReadyWorker& worker) const REQUIRES(mu_);
+  // Replaces the published picture by one where `change` was applied to the worker.
+  template <typename Change>
+  void Publish(WorkerId id, Change change) REQUIRES(mu_);
+
+  const hash::HashKey hash_key_;
+  const std::function<void()> on_change_;
+  LoadLedger ledger_;
+
+  mutable Mutex mu_;  // before the ledger's
+  bool closing_ GUARDED_BY(mu_) = false;
+  std::vector<std::unique_ptr<Member>> members_ GUARDED_BY(mu_);
+  // Immutable once published, shared with snapshots; parallel to members_.
+  std::shared_ptr<const std::vector<Worker>> workers_ GUARDED_BY(mu_) =
+      std::make_shared<std::vector<Worker>>();
+};
+
+}  // namespace qanat::router

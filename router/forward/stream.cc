@@ -1,0 +1,212 @@
+#include "router/forward/stream.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/error.h"
+
+namespace qanat::router {
+namespace {
+
+constexpr int kMaxAttempts = 3;
+// Without a queue of its own the router can only guess when a worker has room again.
+constexpr std::chrono::milliseconds kRetryAfter{1000};
+
+bool IsWorkerLost(const absl::Status& status) { return ReasonOf(status) == kWorkerLost; }
+bool IsDraining(const absl::Status& status) { return ReasonOf(status) == kWorkerDraining; }
+
+absl::Status AllFull() {
+  return WithRetryAfter(
+      WithReason(absl::ResourceExhaustedError("every worker of the model has as many requests as it takes"),
+                 "QUEUE_FULL"),
+      kRetryAfter);
+}
+
+}  // namespace
+
+// Knows which attempt the link's news belong to.
+class Stream::Attempt final : public CallSink {
+ public:
+  Attempt(std::shared_ptr<Stream> stream, int number) : stream_(std::move(stream)), number_(number) {}
+  void OnAccepted() override { stream_->OnAccepted(number_); }
+  void OnResponse(v1::GenerateResponse response) override {
+    stream_->OnResponse(number_, std::move(response));
+  }
+  void OnEnd(const absl::Status& status) override { stream_->OnEnd(number_, status); }
+
+ private:
+  const std::shared_ptr<Stream> stream_;  // shared: the link keeps the stream alive until the call's end
+  const int number_;
+};
+
+Stream::Stream(const Parts& parts, ForwardRequest request, std::shared_ptr<StreamSink> sink)
+    : parts_(parts),
+      sink_(std::move(sink)),
+      model_(std::move(request.model)),
+      prompt_tokens_(request.request.token_ids().ids_size()),
+      wants_token_ids_(request.request.output().token_ids()),
+      choices_(std::max(1, request.request.sampling().n())) {
+  route_.model = model_.get();
+  route_.max_tokens = int64_t{prompt_tokens_} + request.request.stopping().max_tokens();
+  call_.request = std::move(request.request);
+  // Asked for in any case: they are the only way to know how many tokens a message covers.
+  call_.request.mutable_output()->set_token_ids(true);
+  call_.cache_namespace = request.cache_namespace;
+  call_.deadline = request.deadline;
+}
+
+void Stream::Begin() { TryWorkers(absl::OkStatus()); }
+
+void Stream::Cancel() {
+  WorkerLink* link = nullptr;
+  CallId id = 0;
+  {
+    MutexLock lock(mu_);
+    if (std::exchange(cancelled_, true) || !dispatch_.has_value() || !call_id_.has_value()) return;
+    link = dispatch_->link;
+    id = *call_id_;
+  }
+  link->Cancel(id);
+}
+
+void Stream::TryWorkers(const absl::Status& refusal) {
+  for (;;) {
+    if (absl::Status alive = CheckAlive(); !alive.ok()) return Finish(alive);
+    absl::StatusOr<Dispatch> dispatch = Choose();
+    if (!dispatch.ok()) return Finish(refusal.ok() ? dispatch.status() : refusal);
+    route_.excluded.push_back(dispatch->entry.worker());
+    if (StartAttempt(*std::move(dispatch))) return;
+  }
+}
+
+absl::StatusOr<Dispatch> Stream::Choose() {
+  for (;;) {
+    const Time began = parts_.clock.Now();
+    const Decision decision = parts_.policy.Pick(route_, parts_.cluster.Snapshot());
+    const Duration took = parts_.clock.Now() - began;
+    if (const auto* reject = std::get_if<Reject>(&decision)) {
+      parts_.metrics.OnDecision("reject", took);
+      return reject->status;
+    }
+    if (std::holds_alternative<Wait>(decision)) {
+      parts_.metrics.OnDecision("wait", took);
+      return AllFull();
+    }
+    parts_.metrics.OnDecision("route", took);
+    const WorkerId worker = std::get<Route>(decision).worker;
+    if (std::optional<Dispatch> dispatch = parts_.cluster.TryDispatch(worker)) return *std::move(dispatch);
+    // It left after the snapshot was taken.
+    route_.excluded.push_back(worker);
+  }
+}
+
+bool Stream::StartAttempt(Dispatch dispatch) {
+  WorkerLink* const link = dispatch.link;
+  const std::string worker = dispatch.address;
+  int number = 0;
+  {
+    MutexLock lock(mu_);
+    number = ++attempt_;
+    accepted_ = false;
+    call_id_.reset();
+    dispatch_.emplace(std::move(dispatch));
+  }
+  const std::optional<CallId> id = link->Start(call_, std::make_shared<Attempt>(shared_from_this(), number));
+  std::optional<Dispatch> unused;  // leaves the ledger outside the lock
+  bool cancel = false;
+  {
+    MutexLock lock(mu_);
+    if (!id.has_value()) {
+      unused = std::move(dispatch_);
+      dispatch_.reset();
+      return false;
+    }
+    // The attempt may have ended already, and another begun.
+    if (attempt_ == number && dispatch_.has_value()) {
+      call_id_ = id;
+      cancel = cancelled_;
+    }
+  }
+  parts_.metrics.OnDispatch(worker, prompt_tokens_);
+  if (cancel) link->Cancel(*id);
+  return true;
+}
+
+absl::Status Stream::CheckAlive() const {
+  MutexLock lock(mu_);
+  if (cancelled_) return absl::CancelledError("cancelled by the caller");
+  if (call_.deadline.has_value() && parts_.clock.Now() >= *call_.deadline) {
+    return absl::DeadlineExceededError("the deadline passed before a worker could take the request");
+  }
+  return absl::OkStatus();
+}
+
+void Stream::Finish(const absl::Status& status) { sink_->OnEnd(status); }
+
+void Stream::OnAccepted(int number) {
+  MutexLock lock(mu_);
+  if (number == attempt_) accepted_ = true;
+}
+
+void Stream::OnResponse(int number, v1::GenerateResponse response) {
+  const int32_t tokens = response.token_ids_size();
+  std::string worker;
+  {
+    MutexLock lock(mu_);
+    if (number != attempt_ || !dispatch_.has_value()) return;
+    accepted_ = passed_on_ = true;
+    worker = dispatch_->address;
+    const size_t index = static_cast<size_t>(response.index());
+    if (index < choices_.size()) {
+      choices_[index].next_token = response.first_token() + tokens;
+      choices_[index].finished |= response.has_finish();
+    }
+  }
+  parts_.metrics.OnRelayed(tokens);
+  if (response.has_usage()) parts_.metrics.OnCachedTokens(worker, response.usage().cached_tokens());
+  if (!wants_token_ids_) response.clear_token_ids();
+  sink_->OnResponse(std::move(response), tokens);
+}
+
+void Stream::OnEnd(int number, const absl::Status& status) {
+  std::optional<Dispatch> ended;  // leaves the ledger outside the lock
+  bool again = false;
+  std::vector<v1::GenerateResponse> last_words;
+  {
+    MutexLock lock(mu_);
+    if (number != attempt_ || !dispatch_.has_value()) return;
+    ended = std::move(dispatch_);
+    dispatch_.reset();
+    again = MayTryAgain(status);
+    if (!again && IsWorkerLost(status) && passed_on_) last_words = LastWords();
+  }
+  if (IsDraining(status)) parts_.cluster.MarkDraining(ended->entry.worker());
+  ended.reset();
+  if (again) return TryWorkers(status);
+  for (v1::GenerateResponse& response : last_words) sink_->OnResponse(std::move(response), 0);
+  Finish(status);
+}
+
+bool Stream::MayTryAgain(const absl::Status& status) const {
+  if (passed_on_ || cancelled_ || attempt_ >= kMaxAttempts) return false;
+  if (IsWorkerLost(status)) return true;
+  return !accepted_ && (absl::IsUnavailable(status) || absl::IsResourceExhausted(status));
+}
+
+std::vector<v1::GenerateResponse> Stream::LastWords() {
+  std::vector<v1::GenerateResponse> responses;
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    if (choices_[i].finished) continue;
+    v1::GenerateResponse& response = responses.emplace_back();
+    response.set_request_id(call_.request.request_id());
+    response.set_index(static_cast<int32_t>(i));
+    response.set_first_token(choices_[i].next_token);
+    response.mutable_finish()->set_reason(v1::FINISH_REASON_ERROR);
+  }
+  return responses;
+}
+
+}  // namespace qanat::router

@@ -1,0 +1,90 @@
+// One request's way through the cluster.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "router/cluster/cluster.h"
+#include "router/forward/forward_metrics.h"
+#include "router/forward/forwarder.h"
+#include "router/link/worker_link.h"
+#include "router/routing/policy.h"
+
+namespace qanat::router {
+
+// What: the state machine of one request: attempts, one after another, until one ends it. Owns the request
+// and its place in the ledger. Lives while a link or the caller holds it. Threads: any; the sink is called by
+// one at a time.
+//
+// Invariants: (1) at most one attempt is current, and only its events count; (2) dispatch_ is set exactly
+// while the current attempt may still be running on a worker; (3) no attempt begins after the first response
+// was passed on, nor after Cancel.
+class Stream final : public ForwardedStream, public std::enable_shared_from_this<Stream> {
+ public:
+  // All outlive the stream.
+  struct Parts {
+    Cluster& cluster;
+    const RoutingPolicy& policy;
+    const Clock& clock;
+    ForwardMetrics& metrics;
+  };
+
+  Stream(const Parts& parts, ForwardRequest request, std::shared_ptr<StreamSink> sink);
+
+  // Once.
+  void Begin();
+  void Cancel() override EXCLUDES(mu_);
+
+ private:
+  class Attempt;
+  // How far a choice has come, as the caller has seen it.
+  struct Choice {
+    int32_t next_token = 0;
+    bool finished = false;
+  };
+
+  // Finds a worker and starts the call there; ends the stream when there is none. `refusal`: what the attempt
+  // before ended with, which says more than "no worker".
+  void TryWorkers(const absl::Status& refusal) EXCLUDES(mu_);
+  // The worker that the policy picks, counted in the ledger.
+  absl::StatusOr<Dispatch> Choose();
+  // False when the worker cannot be reached now.
+  bool StartAttempt(Dispatch dispatch) EXCLUDES(mu_);
+  // The stream may not go on: cancelled, or out of time.
+  absl::Status CheckAlive() const EXCLUDES(mu_);
+  void Finish(const absl::Status& status);
+
+  // Of attempt `number`.
+  void OnAccepted(int number) EXCLUDES(mu_);
+  void OnResponse(int number, v1::GenerateResponse response) EXCLUDES(mu_);
+  void OnEnd(int number, const absl::Status& status) EXCLUDES(mu_);
+
+  bool MayTryAgain(const absl::Status& status) const REQUIRES(mu_);
+  // The `finish` ERROR of each choice that had not finished.
+  std::vector<v1::GenerateResponse> LastWords() REQUIRES(mu_);
+
+  const Parts parts_;
+  const std::shared_ptr<StreamSink> sink_;  // shared with the caller's side
+  const std::shared_ptr<const Model> model_;
+  const int32_t prompt_tokens_;
+  const bool wants_token_ids_;
+  WorkerCall call_;     // constant after construction
+  RouteRequest route_;  // touched by one attempt after the other
+
+  mutable Mutex mu_;
+  int attempt_ GUARDED_BY(mu_) = 0;  // number of the current one; 0: none yet
+  bool accepted_ GUARDED_BY(mu_) = false;
+  bool passed_on_ GUARDED_BY(mu_) = false;  // a response reached the sink
+  bool cancelled_ GUARDED_BY(mu_) = false;
+  std::optional<Dispatch> dispatch_ GUARDED_BY(mu_);
+  std::optional<CallId> call_id_ GUARDED_BY(mu_);
+  std::vector<Choice> choices_ GUARDED_BY(mu_);
+};
+
+}  // namespace qanat::router

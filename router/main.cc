@@ -1,0 +1,153 @@
+// qanat-router: puts the router together and runs it until a signal.
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/base/status_macros.h"
+#include "common/base/task_pool.h"
+#include "common/hash/block_hash.h"
+#include "common/metrics/exporter.h"
+#include "common/rpc/server.h"
+#include "common/rpc/signals.h"
+#include "router/admission/admission.h"
+#include "router/cluster/cluster.h"
+#include "router/flags.h"
+#include "router/forward/forwarder.h"
+#include "router/link/grpc_link.h"
+#include "router/link/tokenizer_store.h"
+#include "router/routing/registry.h"
+#include "router/service/catalog_services.h"
+#include "router/service/inference_service.h"
+#include "router/service/readiness.h"
+#include "router/service/router_metrics.h"
+#include "router/service/service_parts.h"
+
+namespace qanat::router {
+namespace {
+
+// How long open calls may go on after SIGTERM.
+constexpr Duration kDrainLimit = std::chrono::seconds(30);
+// Prompts that wait for a thread of the text pool.
+constexpr size_t kTextQueue = 4096;
+
+// Random numbers for any thread.
+class Random {
+ public:
+  uint64_t Draw() EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return engine_();
+  }
+
+ private:
+  Mutex mu_;
+  std::mt19937_64 engine_ GUARDED_BY(mu_){(uint64_t{std::random_device()()} << 32) ^ std::random_device()()};
+};
+
+// What: all parts of a router. Members in the order in which they need each other: what is declared first is
+// used by what comes later, and by the links until the cluster is closed.
+class Router {
+ public:
+  Router(const Flags& flags, const hash::HashKey& hash_key, std::unique_ptr<RoutingPolicy> policy)
+      : policy_(std::move(policy)),
+        cluster_(hash_key, [this] { OnClusterChange(); }),
+        metrics_(exporter_, policy_->name()),
+        admission_(flags.admission),
+        forwarder_(cluster_, *policy_, clock_, metrics_),
+        text_pool_(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), kTextQueue),
+        parts_{cluster_, admission_, forwarder_, text_pool_,
+               metrics_, clock_,     hash_key,   [this] { return random_.Draw(); }},
+        inference_(parts_),
+        models_(cluster_),
+        cluster_service_(cluster_) {}
+
+  // Listens, then turns to the workers.
+  absl::Status Start(const Flags& flags) {
+    QANAT_ASSIGN_OR_RETURN(health_, rpc::Server::Start({.listen = flags.health_listen, .services = {}}));
+    QANAT_ASSIGN_OR_RETURN(
+        server_,
+        rpc::Server::Start({.listen = flags.listen, .services = {&inference_, &models_, &cluster_service_}}));
+    readiness_ = std::make_unique<Readiness>(*health_, cluster_);
+    metrics_.Watch(cluster_);
+    exporter_.AddProcessMetrics("router");
+    QANAT_ASSIGN_OR_RETURN(const std::string metrics_address, exporter_.Listen(flags.metrics_listen));
+    for (const std::string& worker : flags.workers) {
+      metrics_.AddWorker(worker);
+      cluster_.Add(worker,
+                   std::make_unique<GrpcLink>(worker, GrpcLink::Options{.clock = clock_,
+                                                                        .tokenizers = tokenizers_,
+                                                                        .seed = random_.Draw(),
+                                                                        .on_relay_cpu = [this](Duration cpu) {
+                                                                          metrics_.OnRelayCpu(cpu);
+                                                                        }}));
+    }
+    std::printf("qanat-router ready on %s (metrics %s, health %s) workers=%zu\n", server_->address().c_str(),
+                metrics_address.c_str(), health_->address().c_str(), flags.workers.size());
+    std::fflush(stdout);
+    return absl::OkStatus();
+  }
+
+  // Lets open calls end, then lets go of the workers.
+  void Stop() {
+    readiness_->Leave();
+    server_->Shutdown(kDrainLimit);
+    cluster_.Close();
+  }
+
+ private:
+  void OnClusterChange() {
+    for (const auto& model : ModelsOf(cluster_.Snapshot())) metrics_.OfModel(model->id);
+    readiness_->Update();
+  }
+
+  RealClock clock_;
+  Random random_;
+  TokenizerStore tokenizers_;
+  std::unique_ptr<RoutingPolicy> policy_;
+  Cluster cluster_;
+  metrics::Exporter exporter_;
+  RouterMetrics metrics_;
+  Admission admission_;
+  Forwarder forwarder_;
+  TaskPool text_pool_;
+  ServiceParts parts_;
+  InferenceService inference_;
+  ModelService models_;
+  ClusterService cluster_service_;
+  std::unique_ptr<rpc::Server> health_;
+  std::unique_ptr<rpc::Server> server_;
+  std::unique_ptr<Readiness> readiness_;
+};
+
+absl::Status Run(const Flags& flags, rpc::TerminationSignals& signals) {
+  QANAT_RETURN_IF_ERROR(InitLogging(flags.log_format, flags.log_level));
+  hash::HashKey hash_key = hash::kPublicKey;
+  if (!flags.hash_key_file.empty()) {
+    QANAT_ASSIGN_OR_RETURN(hash_key, hash::LoadHashKey(flags.hash_key_file));
+  }
+  QANAT_ASSIGN_OR_RETURN(std::unique_ptr<RoutingPolicy> policy, MakePolicy(flags.policy));
+  Router router(flags, hash_key, std::move(policy));
+  QANAT_RETURN_IF_ERROR(router.Start(flags));
+  spdlog::info("signal {}: leaving", signals.Wait());
+  router.Stop();
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace qanat::router
+
+int main(int argc, char** argv) {
+  qanat::rpc::TerminationSignals signals;
+  qanat::router::Flags flags;
+  if (const auto exit = qanat::router::ParseFlags(argc, argv, flags)) return *exit;
+  const absl::Status status = qanat::router::Run(flags, signals);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "qanat-router: %s\n", std::string(status.message()).c_str());
+  return 1;
+}

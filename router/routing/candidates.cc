@@ -1,0 +1,40 @@
+#include "router/routing/candidates.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/error.h"
+
+namespace qanat::router {
+
+namespace {
+
+bool MayServe(const Worker& worker, WorkerId id, const RouteRequest& request) {
+  if (worker.state != WorkerState::kReady || worker.model.get() != request.model) return false;
+  if (int64_t{worker.total_blocks} * worker.model->block_size < request.max_tokens) return false;
+  return std::find(request.excluded.begin(), request.excluded.end(), id) == request.excluded.end();
+}
+
+}  // namespace
+
+std::variant<std::vector<WorkerId>, Wait, Reject> FindCandidates(const RouteRequest& request,
+                                                                 const ClusterSnapshot& snapshot) {
+  std::vector<WorkerId> candidates;
+  bool full = false;
+  for (size_t i = 0; i < snapshot.size(); ++i) {
+    const WorkerId id{static_cast<uint16_t>(i)};
+    if (!MayServe(snapshot.worker(id), id, request)) continue;
+    if (snapshot.load(id).in_flight >= snapshot.worker(id).max_requests) {
+      full = true;
+    } else {
+      candidates.push_back(id);
+    }
+  }
+  if (!candidates.empty()) return candidates;
+  if (full) return Wait{};
+  return Reject{WithReason(
+      absl::UnavailableError(absl::StrCat("no worker is ready to serve the model ", request.model->id)),
+      "NO_WORKER")};
+}
+
+}  // namespace qanat::router
