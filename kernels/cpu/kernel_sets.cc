@@ -44,7 +44,7 @@ const KernelSet& Avx512Kernels() {
       .name = "avx512vnni",
       .kv_element = KvElement::kBF16,
       .quantizes_activations = true,
-      .quantize = avx512::Quantize,
+      .quantize = Avx512Quantize,
       .gemm = Avx512Gemm,
       .rms_norm = avx512::RmsNorm,
       .silu_mul = avx512::SiluMul,
