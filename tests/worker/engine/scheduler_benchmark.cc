@@ -3,7 +3,9 @@
 #include <vector>
 
 #include "benchmark/benchmark.h"
+#include "common/base/clock.h"
 #include "common/hash/block_hash.h"
+#include "worker/engine/engine.h"
 #include "worker/engine/scheduler.h"
 #include "worker/kv/kv_manager.h"
 
@@ -77,6 +79,62 @@ void BM_PlanAndCommit(benchmark::State& state) {
   state.counters["rows"] = static_cast<double>(rows) / static_cast<double>(state.iterations());
 }
 BENCHMARK(BM_PlanAndCommit)->Arg(16)->Arg(64)->Arg(256)->Unit(benchmark::kMicrosecond);
+
+// Draws the same token for everybody and takes no time.
+class InstantRunner final : public ModelRunner {
+ public:
+  Handle Launch(const ModelBatch& batch) override {
+    output_.sequences.clear();
+    for (const BatchSequence& row : batch.sequences) {
+      output_.sequences.push_back(row.sample ? SequenceOutput{SequenceOutput::Kind::kToken, 7}
+                                             : SequenceOutput{});
+    }
+    return 0;
+  }
+  StepOutput Collect(Handle) override { return output_; }
+
+ private:
+  StepOutput output_;
+};
+
+class SilentSink final : public TokenSink {
+ public:
+  void OnTokens(int32_t, absl::Span<const TokenId>) override {}
+  void OnEnd(const Outcome&) override {}
+};
+
+// A whole step of the engine, for as many decodes: the batch, the snapshot and the sinks, too.
+void BM_EngineStep(benchmark::State& state) {
+  EngineOptions options;
+  options.max_seqs = static_cast<int32_t>(state.range(0));
+  options.max_batch_tokens = options.max_seqs + 512;
+  options.queue_requests = options.max_seqs;
+  options.context_length = 8192;
+  options.num_blocks = options.max_seqs * 300;
+  InstantRunner runner;
+  const RealClock clock;
+  EngineMetrics metrics;
+  Engine engine(options, hash::BlockHasher(hash::kPublicKey, "model", options.block_size), runner, clock,
+                metrics);
+  TokenId unlike = 0;
+  const auto top_up = [&] {
+    const EngineSnapshot now = engine.Snapshot();
+    for (int32_t i = now.running + now.waiting; i < options.max_seqs; ++i) {
+      Request request;
+      request.prompt.assign(64, ++unlike);
+      request.max_tokens = 4096;
+      request.sink = std::make_shared<SilentSink>();
+      benchmark::DoNotOptimize(engine.Submit(std::move(request)));
+    }
+  };
+  top_up();
+  while (engine.Snapshot().running < options.max_seqs) engine.Step();
+  for (auto _ : state) {
+    engine.Step();
+    top_up();
+  }
+}
+BENCHMARK(BM_EngineStep)->Arg(16)->Arg(64)->Arg(256)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace qanat::engine
