@@ -15,7 +15,8 @@ namespace qanat::text {
 //
 // Bytes that may still become a character are held back until the token that completes it. Bytes that cannot
 // are shown as one U+FFFD for each maximal subpart (utf8.h) as soon as the next byte proves it, and what is
-// still held at the end is one U+FFFD. So, for any ids:
+// still held at the end is one U+FFFD. Where the vocabulary puts a blank before a text, one leading blank of
+// the answer is dropped, and no more than one. So, for any ids:
 //   Append(id 0) + Append(id 1) + ... + Flush() == tokenizer.Decode(ids)
 class Detokenizer {
  public:
@@ -32,7 +33,8 @@ class Detokenizer {
 
  private:
   const Tokenizer& tokenizer_;
-  std::string held_;  // a partial character
+  std::string held_;      // a partial character
+  bool at_start_ = true;  // no token has added anything yet
 };
 
 }  // namespace qanat::text

@@ -18,6 +18,16 @@ namespace {
 // not.
 #define SPACE "\\p{Z}\\t-\\r\\x{85}"
 
+// GPT-2's words.
+#define GPT2_WORDS                                                                                  \
+  "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACE "\\p{L}\\p{N}]+|[" SPACE "]+(?![^" SPACE \
+  "])|[" SPACE "]+"
+
+// Those of later families, which differ in how many digits make a word.
+#define LATER_WORDS(digits)                                                                     \
+  "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits \
+  "| ?[^" SPACE "\\p{L}\\p{N}]+[\\r\\n]*|[" SPACE "]*[\\r\\n]+|[" SPACE "]+(?![^" SPACE "])|[" SPACE "]+"
+
 struct Rules {
   const char* name;
   bool whole_words_first;
@@ -26,23 +36,20 @@ struct Rules {
 
 const std::vector<Rules>& AllRules() {
   static const auto& rules = *new std::vector<Rules>{
-      // Digits stand alone before GPT-2's words are looked for, so that a blank before a digit is a word of
-      // its
-      // own and never the beginning of one.
-      {"smollm",
-       false,
-       {"\\p{N}", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACE "\\p{L}\\p{N}]+|[" SPACE
-                  "]+(?![^" SPACE "])|[" SPACE "]+"}},
+      {"gpt-2", false, {GPT2_WORDS}},
+      // Digits stand alone before words are looked for, so that a blank before a digit is a word of its own
+      // and never the beginning of one.
+      {"smollm", false, {"\\p{N}", GPT2_WORDS}},
       // Llama 3.
-      {"llama-bpe",
-       true,
-       {"'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}"
-        "| ?[^" SPACE "\\p{L}\\p{N}]+[\\r\\n]*|[" SPACE "]*[\\r\\n]+|[" SPACE "]+(?![^" SPACE "])|[" SPACE
-        "]+"}},
+      {"llama-bpe", true, {LATER_WORDS("\\p{N}{1,3}")}},
+      // Qwen 2 to 3.
+      {"qwen2", false, {LATER_WORDS("\\p{N}")}},
   };
   return rules;
 }
 
+#undef LATER_WORDS
+#undef GPT2_WORDS
 #undef SPACE
 
 template <auto kFree>

@@ -10,6 +10,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "common/text/special_tokens.h"
+#include "common/text/token_codec.h"
 #include "common/text/vocabulary.h"
 
 namespace qanat::text {
@@ -20,23 +22,21 @@ struct TextSpan {
   bool control = false;
 };
 
-// Encodes and decodes with one vocabulary (byte-level BPE).
+// Encodes and decodes with one vocabulary, by the algorithm that it names (token_codec.h).
 // Owns its tables; nothing outlives it but copies.
 // Immutable: any number of threads may use one.
 // Create refuses a vocabulary it cannot honour, naming the GGUF key and the reason. After that no input
 // fails: any bytes encode, invalid UTF-8 byte by byte.
 //
 // Encoding, in order: special tokens are found (leftmost first, the longest there); the text between them is
-// cut into words by the pattern of `pre`; each word's bytes are merged, best rank first, leftmost of equals.
-// A byte for which the vocabulary has no piece encodes to nothing.
-// Time: near-linear in the text, whatever the text (a word of n bytes takes n log n).
+// the algorithm's. A byte for which the vocabulary has no piece encodes to nothing.
+// Time: near-linear in the text, whatever the text (n log n at worst).
 // REQUIRES: a text is shorter than 4 GiB.
 class Tokenizer {
  public:
   // INVALID_ARGUMENT for a vocabulary that contradicts itself, UNIMPLEMENTED for a model or pre-tokenizer
   // that this build does not know; FieldOf() the status is the GGUF key, e.g. "tokenizer.ggml.merges".
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Create(Vocabulary vocabulary);
-  ~Tokenizer();
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;
 
@@ -55,9 +55,13 @@ class Tokenizer {
   // The token as the file writes it, e.g. "<|im_start|>" or "ĠHello". REQUIRES: 0 <= id < size().
   std::string_view TokenText(TokenId id) const { return vocabulary_.tokens[id]; }
 
-  // The tokens' bytes joined, then made valid by ReplaceInvalid (utf8.h). What a Detokenizer streams.
+  // The tokens' bytes joined, one leading blank taken away where the vocabulary adds one, then made valid by
+  // ReplaceInvalid (utf8.h). What a Detokenizer streams.
   // REQUIRES: every id in range.
   std::string Decode(absl::Span<const TokenId> ids) const;
+
+  // A text begins with a blank that encoding put there and decoding takes away (add_space_prefix).
+  bool drops_first_blank() const { return codec_->adds_blank(); }
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
   int size() const { return static_cast<int>(vocabulary_.tokens.size()); }
@@ -73,13 +77,13 @@ class Tokenizer {
   std::string Fingerprint() const;
 
  private:
-  struct Tables;
   class Encoding;
 
-  Tokenizer(Vocabulary vocabulary, std::unique_ptr<const Tables> tables);
+  Tokenizer(Vocabulary vocabulary, std::unique_ptr<const TokenCodec> codec);
 
   const Vocabulary vocabulary_;
-  const std::unique_ptr<const Tables> tables_;
+  const SpecialTokens special_;
+  const std::unique_ptr<const TokenCodec> codec_;
 };
 
 }  // namespace qanat::text

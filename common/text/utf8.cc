@@ -69,6 +69,19 @@ size_t ValidPrefix(std::string_view text) {
   return n;
 }
 
+void ForEachRun(std::string_view text, absl::FunctionRef<void(std::string_view)> valid,
+                absl::FunctionRef<void(std::string_view)> broken) {
+  while (!text.empty()) {
+    const size_t whole = ValidPrefix(text);
+    if (whole > 0) valid(text.substr(0, whole));
+    text.remove_prefix(whole);
+    if (text.empty()) return;
+    const size_t length = NextUnit(text).length;
+    for (size_t i = 0; i < length; ++i) broken(text.substr(i, 1));
+    text.remove_prefix(length);
+  }
+}
+
 size_t AppendCharacters(std::string_view text, std::string& out) {
   while (!text.empty()) {
     const size_t valid = ValidPrefix(text);

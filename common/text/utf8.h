@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "absl/functional/function_ref.h"
+
 namespace qanat::text {
 
 inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
@@ -34,6 +36,11 @@ Utf8Unit NextUnit(std::string_view text);
 size_t ValidPrefix(std::string_view text);
 
 inline bool IsValidUtf8(std::string_view text) { return ValidPrefix(text) == text.size(); }
+
+// Cuts `text`: calls `valid` with each longest stretch of whole characters and `broken` with every other
+// byte, in order.
+void ForEachRun(std::string_view text, absl::FunctionRef<void(std::string_view)> valid,
+                absl::FunctionRef<void(std::string_view)> broken);
 
 // Appends `text` to `out`, each maximal subpart that is not a character as U+FFFD. A partial character at
 // the end is left out; the number of its bytes (0 to 3) is returned.

@@ -1,5 +1,6 @@
 #include "common/text/vocabulary.h"
 
+#include <bit>
 #include <string_view>
 #include <utility>
 
@@ -20,10 +21,9 @@ absl::Status CheckKinds(const Vocabulary& vocabulary) {
         kKey, absl::StrCat(vocabulary.kinds.size(), " types for ", vocabulary.tokens.size(), " tokens"));
   }
   for (size_t id = 0; id < vocabulary.kinds.size(); ++id) {
-    // A byte of SentencePiece has no meaning among byte-level pieces.
-    if (vocabulary.kinds[id] >= TokenKind::kByte) {
+    if (vocabulary.kinds[id] > TokenKind::kByte) {
       const int type = static_cast<int>(vocabulary.kinds[id]) + 1;
-      return InvalidField(kKey, absl::StrCat("token ", id, " has type ", type, ", which gpt2 does not have"));
+      return InvalidField(kKey, absl::StrCat("token ", id, " has type ", type, ", which no model has"));
     }
   }
   return absl::OkStatus();
@@ -93,14 +93,6 @@ class Digest {
 }  // namespace
 
 absl::Status CheckVocabulary(const Vocabulary& vocabulary) {
-  if (vocabulary.model != "gpt2") {
-    constexpr std::string_view kKey = "tokenizer.ggml.model";
-    const std::string shown = absl::Utf8SafeCHexEscape(vocabulary.model.substr(0, 40));
-    return WithField(
-        absl::UnimplementedError(absl::StrCat(absl::string_view(kKey.data(), kKey.size()), ": \"", shown,
-                                              "\" is not known to this build, which knows gpt2")),
-        kKey);
-  }
   QANAT_RETURN_IF_ERROR(CheckTokens(vocabulary));
   QANAT_RETURN_IF_ERROR(CheckKinds(vocabulary));
   return CheckIds(vocabulary);
@@ -116,12 +108,15 @@ std::string FingerprintOf(const Vocabulary& vocabulary) {
   for (const TokenKind kind : vocabulary.kinds) digest.Number(static_cast<uint64_t>(kind));
   digest.Number(vocabulary.merges.size());
   for (const std::string& merge : vocabulary.merges) digest.Text(merge);
+  digest.Number(vocabulary.scores.size());
+  for (const float score : vocabulary.scores) digest.Number(std::bit_cast<uint32_t>(score));
   for (const TokenId id : {vocabulary.bos, vocabulary.eos, vocabulary.unk, vocabulary.pad}) {
     digest.Number(static_cast<uint64_t>(id));
   }
   digest.Number(vocabulary.eog.size());
   for (const TokenId id : vocabulary.eog) digest.Number(static_cast<uint64_t>(id));
   digest.Number(vocabulary.add_bos ? 1 : 0);
+  digest.Number(vocabulary.add_space_prefix ? 1 : 0);
   digest.Text(vocabulary.chat_template);
   return digest.Hex();
 }

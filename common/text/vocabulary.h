@@ -18,23 +18,25 @@ inline bool IsReserved(TokenKind kind) { return kind == TokenKind::kControl || k
 
 // Plain data: read from a file, or received over the wire.
 struct Vocabulary {
-  std::string model;                // "gpt2": byte-level BPE
-  std::string pre;                  // how text is cut into words: "smollm", "llama-bpe"
-  std::vector<std::string> tokens;  // as in the file: normal ones in the byte-level alphabet, others plain
+  std::string model;                // "gpt2": byte-level BPE; "llama": SentencePiece
+  std::string pre;                  // gpt2: how text is cut into words: "smollm", "llama-bpe" ...
+  std::vector<std::string> tokens;  // as in the file; how it writes them depends on the model
   std::vector<TokenKind> kinds;     // one a token
-  std::vector<std::string> merges;  // "left right", best first
+  std::vector<std::string> merges;  // gpt2: "left right", best first
+  std::vector<float> scores;        // llama: one a token, the higher the better
   TokenId bos = -1;                 // -1: the file names none
   TokenId eos = -1;
   TokenId unk = -1;
   TokenId pad = -1;
   std::vector<TokenId> eog;  // every id that ends a generation: eos, and eot if the file names one
   bool add_bos = false;
-  std::string chat_template;  // empty: none
+  bool add_space_prefix = false;  // llama: a text is encoded as if a blank stood before it
+  std::string chat_template;      // empty: none
 };
 
-// Whether a vocabulary is consistent in itself: one kind a token, no two tokens alike, every id inside.
-// UNIMPLEMENTED for a `model` that this build does not know, else INVALID_ARGUMENT; FieldOf() the status is
-// the GGUF key at fault. Merges are checked where they are compiled (ParseMerges in tokenizer.cc).
+// Whether a vocabulary is consistent in itself, whatever its model: one kind a token, no two tokens alike,
+// every id inside. Else INVALID_ARGUMENT; FieldOf() the status is the GGUF key at fault. What a model demands
+// beyond that, its codec checks (token_codec.h).
 absl::Status CheckVocabulary(const Vocabulary& vocabulary);
 
 // 32 hex digits that cover every field. See Tokenizer::Fingerprint.

@@ -6,6 +6,7 @@
 #include "common/text/utf8.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/byte_level_vocabulary.h"
+#include "tests/fakes/sentence_piece_vocabulary.h"
 
 namespace qanat::text {
 namespace {
@@ -86,6 +87,44 @@ TEST_F(DetokenizerTest, RandomStreamsAreValidInEveryPieceAndEqualTheWhole) {
     }
     streamed += detokenizer_.Flush();
     ASSERT_EQ(streamed, tokenizer_->Decode(ids));
+  }
+}
+
+std::string Stream(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
+  Detokenizer detokenizer(tokenizer);
+  std::string streamed;
+  for (const TokenId id : ids) streamed += detokenizer.Append(id);
+  return streamed + detokenizer.Flush();
+}
+
+TEST(SentencePieceDetokenizerTest, DropsOneBlankOfEachAnswerAndNoMore) {
+  const auto tokenizer = *Tokenizer::Create(fakes::SentencePieceVocabulary({"\u2581", "\u2581a"}, true));
+  const TokenId blank = fakes::kFirstPiece;
+  const TokenId word = fakes::kFirstPiece + 1;
+  Detokenizer detokenizer(*tokenizer);
+  for (int answer = 0; answer < 2; ++answer) {
+    EXPECT_EQ(detokenizer.Append(2), "");  // a control token is not the start
+    EXPECT_EQ(detokenizer.Append(word), "a");
+    EXPECT_EQ(detokenizer.Append(word), " a");
+    EXPECT_EQ(detokenizer.Flush(), "");
+  }
+  EXPECT_EQ(Stream(*tokenizer, {blank, word}), " a");
+  EXPECT_EQ(Stream(*tokenizer, {fakes::BytePiece('b'), word}), "b a");
+}
+
+TEST(SentencePieceDetokenizerTest, RandomStreamsEqualTheWhole) {
+  std::mt19937 random(17);
+  for (const bool prefix : {false, true}) {
+    const auto tokenizer =
+        *Tokenizer::Create(fakes::SentencePieceVocabulary({"\u2581", "\u2581a", "\u6C34", "b"}, prefix));
+    for (int round = 0; round < 5000; ++round) {
+      std::vector<TokenId> ids(random() % 12);
+      for (TokenId& id : ids) {
+        id = random() % 2 == 0 ? static_cast<TokenId>(random() % static_cast<uint32_t>(tokenizer->size()))
+                               : fakes::kFirstPiece + static_cast<TokenId>(random() % 4);
+      }
+      ASSERT_EQ(Stream(*tokenizer, ids), tokenizer->Decode(ids));
+    }
   }
 }
 

@@ -69,14 +69,14 @@ size_t Gpt2WordEnd(const Text& text, size_t at) {
   return SpaceEnd(text, at);
 }
 
-size_t LlamaWordEnd(const Text& text, size_t at) {
+size_t LaterWordEnd(const Text& text, size_t at, size_t most_digits) {
   if (const size_t end = ContractionEnd(text, at, true); end > at) return end;
   const char kind = text[at].kind;
   const bool may_lead = kind == 'S' || kind == 'P';
   const size_t first = may_lead && at + 1 < text.size() ? at + 1 : at;
   if (text[first].kind == 'L') return EndOf(text, first, 'L');
   if (kind == 'L') return EndOf(text, at, 'L');
-  if (kind == 'N') return std::min(EndOf(text, at, 'N'), at + 3);
+  if (kind == 'N') return std::min(EndOf(text, at, 'N'), at + most_digits);
   const size_t sign = Is(text[at], " ") && at + 1 < text.size() ? at + 1 : at;
   if (text[sign].kind == 'P') return EndOf(text, EndOf(text, sign, 'P'), 'R');
   size_t line_end = at;
@@ -85,6 +85,9 @@ size_t LlamaWordEnd(const Text& text, size_t at) {
   }
   return line_end > at ? line_end : SpaceEnd(text, at);
 }
+
+size_t LlamaWordEnd(const Text& text, size_t at) { return LaterWordEnd(text, at, 3); }
+size_t QwenWordEnd(const Text& text, size_t at) { return LaterWordEnd(text, at, 1); }
 
 Words NaiveSplit(const Text& text, size_t (*word_end)(const Text&, size_t)) {
   Words words;
@@ -118,6 +121,16 @@ TEST(PreTokenizerTest, SmollmIsolatesDigitsBeforeWordsAreFound) {
   EXPECT_THAT(Split("smollm", "we'll don't I'LL"), ElementsAre("we", "'ll", " don", "'t", " I", "'", "LL"));
 }
 
+TEST(PreTokenizerTest, Gpt2TakesDigitsAsAWordWithItsBlank) {
+  EXPECT_THAT(Split("gpt-2", "It costs  512 USD"), ElementsAre("It", " costs", " ", " 512", " USD"));
+  EXPECT_THAT(Split("gpt-2", "\n\n1."), ElementsAre("\n", "\n", "1", "."));
+}
+
+TEST(PreTokenizerTest, QwenTakesOneDigitAndAnySignBeforeAWord) {
+  EXPECT_THAT(Split("qwen2", "12 (a)I'LL"), ElementsAre("1", "2", " (", "a", ")I", "'LL"));
+  EXPECT_THAT(Split("qwen2", "end.\n\n  x"), ElementsAre("end", ".\n\n", " ", " x"));
+}
+
 TEST(PreTokenizerTest, LlamaTakesThreeDigitsAndAnySignBeforeAWord) {
   EXPECT_THAT(Split("llama-bpe", "12345 (a)"), ElementsAre("123", "45", " (", "a", ")"));
   EXPECT_THAT(Split("llama-bpe", "(a) I'LL\tgo"), ElementsAre("(a", ")", " I", "'LL", "\tgo"));
@@ -135,11 +148,13 @@ TEST(PreTokenizerTest, UnknownNameIsRefusedWithTheKnownOnes) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(FieldOf(status), "tokenizer.ggml.pre");
   EXPECT_THAT(std::string(status.message()), HasSubstr("no-such-thing"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("smollm, llama-bpe"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("gpt-2, smollm, llama-bpe, qwen2"));
 }
 
 TEST(PreTokenizerTest, RandomTextsAgreeWithTheRulesInWords) {
   std::mt19937 random(8);
+  const PreTokenizer gpt2 = *PreTokenizer::Create("gpt-2");
+  const PreTokenizer qwen = *PreTokenizer::Create("qwen2");
   const PreTokenizer smollm = *PreTokenizer::Create("smollm");
   const PreTokenizer llama = *PreTokenizer::Create("llama-bpe");
   for (int round = 0; round < 50000; ++round) {
@@ -149,7 +164,9 @@ TEST(PreTokenizerTest, RandomTextsAgreeWithTheRulesInWords) {
       letter = kLetters[random() % std::size(kLetters)];
       text += letter.utf8;
     }
+    ASSERT_EQ(Split(gpt2, text), NaiveSplit(letters, Gpt2WordEnd)) << text;
     ASSERT_EQ(Split(smollm, text), NaiveSmollm(letters)) << text;
+    ASSERT_EQ(Split(qwen, text), NaiveSplit(letters, QwenWordEnd)) << text;
     ASSERT_EQ(Split(llama, text), NaiveSplit(letters, LlamaWordEnd)) << text;
   }
 }

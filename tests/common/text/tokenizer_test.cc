@@ -20,6 +20,7 @@ using testing::Not;
 constexpr TokenId kStart = 1;
 constexpr TokenId kEnd = 2;
 constexpr TokenId kTool = 3;
+constexpr const char* kPres[] = {"gpt-2", "smollm", "llama-bpe", "qwen2"};
 
 std::vector<std::pair<std::string, std::string>> SomeMerges() {
   return {{" ", "a"},   {"a", "b"},   {" ", " "}, {" a", "b"},
@@ -95,8 +96,10 @@ TEST(TokenizerTest, WholeWordsComeFirstForLlama) {
   vocabulary.kinds.push_back(TokenKind::kNormal);
   const TokenId whole = static_cast<TokenId>(vocabulary.tokens.size()) - 1;
   EXPECT_THAT(Make(vocabulary)->Encode(" baba"), ElementsAre(whole));
-  vocabulary.pre = "smollm";
-  EXPECT_THAT(Make(vocabulary)->Encode(" baba"), Not(ElementsAre(whole)));
+  for (const char* pre : {"gpt-2", "smollm", "qwen2"}) {
+    vocabulary.pre = pre;
+    EXPECT_THAT(Make(vocabulary)->Encode(" baba"), Not(ElementsAre(whole)));
+  }
 }
 
 // A control token is never a word, though rules look whole words up.
@@ -148,7 +151,7 @@ TEST(TokenizerTest, RandomSpansAgreeWithTheSlowWay) {
   const char* const kParts[] = {"a",   "b",        " ",          "\n",           "1",
                                 "<|",  "im_end|>", "<|im_end|>", "<|im_start|>", "<to",
                                 "ol>", "<tool>",   "</tool>",    "\u6C34",       "\xFF"};
-  for (const char* pre : {"smollm", "llama-bpe"}) {
+  for (const char* pre : kPres) {
     const auto tokenizer = Make(pre);
     for (int round = 0; round < 5000; ++round) {
       std::vector<TextSpan> spans(random() % 5);
@@ -169,7 +172,7 @@ TEST(TokenizerTest, RandomSpansAgreeWithTheSlowWay) {
 // With a piece for every byte nothing is lost, valid or not.
 TEST(TokenizerTest, RandomBytesComeBackAsTheyWere) {
   std::mt19937 random(10);
-  for (const char* pre : {"smollm", "llama-bpe"}) {
+  for (const char* pre : kPres) {
     const auto tokenizer = Make(pre);
     for (int round = 0; round < 5000; ++round) {
       std::string text(random() % 40, '\0');
@@ -245,7 +248,7 @@ TEST(TokenizerTest, ThreadsShareOne) {
 
 // Long runs of one kind, at the end of a text and before something else (tests/regress/a02 has the times).
 TEST(TokenizerTest, LongRunsEnd) {
-  for (const char* pre : {"smollm", "llama-bpe"}) {
+  for (const char* pre : kPres) {
     const auto tokenizer = Make(pre);
     for (const std::string unit :
          {"a", "ab", " ", "\n", " \n", "\t", "=-", "1", "'", "\u6C34", "<|im_end|", "\xFF"}) {

@@ -77,6 +77,26 @@ TEST(Utf8Test, ValidTextIsLeftAlone) {
   EXPECT_EQ(ReplaceInvalid(""), "");
 }
 
+std::vector<std::string> Runs(std::string_view text) {
+  std::vector<std::string> runs;
+  ForEachRun(
+      text, [&](std::string_view valid) { runs.push_back("+" + std::string(valid)); },
+      [&](std::string_view broken) { runs.push_back("-" + std::string(broken)); });
+  return runs;
+}
+
+TEST(Utf8Test, RunsAreWholeCharactersAndSingleBrokenBytes) {
+  using Strings = std::vector<std::string>;
+  EXPECT_EQ(Runs(""), Strings{});
+  EXPECT_EQ(Runs("a\xE6\xB0\xB4"
+                 "b"),
+            Strings{"+a\xE6\xB0\xB4"
+                    "b"});
+  EXPECT_EQ(Runs("\xE6\xB0"
+                 "ab\xFF"),
+            (Strings{"-\xE6", "-\xB0", "+ab", "-\xFF"}));
+}
+
 // Whatever the bytes, the result is valid, and is the same when the text comes in two halves.
 TEST(Utf8Test, RandomBytesBecomeValidHoweverTheyAreCut) {
   std::mt19937 random(7);

@@ -40,7 +40,8 @@ TEST(VocabularyTest, UnknownModelIsUnimplementedByName) {
   const absl::Status status = StatusAfter([](Vocabulary& v) { v.model = "t5"; });
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_EQ(FieldOf(status), "tokenizer.ggml.model");
-  EXPECT_THAT(std::string(status.message()), HasSubstr("\"t5\""));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("\"t5\" is not known to this build, which knows gpt2, llama"));
 }
 
 TEST(VocabularyTest, UnknownPreTokenizerIsUnimplementedByName) {
@@ -60,7 +61,7 @@ TEST(VocabularyTest, OneKindATokenAndOfThisModel) {
   constexpr std::string_view kKey = "tokenizer.ggml.token_type";
   ExpectInvalid(StatusAfter([](Vocabulary& v) { v.kinds.pop_back(); }), kKey, "262 types for 263 tokens");
   ExpectInvalid(StatusAfter([](Vocabulary& v) { v.kinds[9] = TokenKind::kByte; }), kKey,
-                "token 9 has type 6");
+                "token 9 has type 6, which gpt2 does not have");
   ExpectInvalid(StatusAfter([](Vocabulary& v) { v.kinds[9] = static_cast<TokenKind>(200); }), kKey,
                 "token 9 has type 201");
 }
@@ -119,12 +120,19 @@ TEST(FingerprintTest, CoversEveryField) {
       [](Vocabulary& v) { v.tokens[0] += v.tokens[1], v.tokens[1].clear(); },
       [](Vocabulary& v) { v.kinds[0] = TokenKind::kUnknown; },
       [](Vocabulary& v) { std::swap(v.merges[0], v.merges[1]); },
+      [](Vocabulary& v) {
+        v.scores = {0, 0};
+      },
+      [](Vocabulary& v) {
+        v.scores = {0, 1};
+      },
       [](Vocabulary& v) { v.bos = 0; },
       [](Vocabulary& v) { v.eos = 0; },
       [](Vocabulary& v) { v.unk = 1; },
       [](Vocabulary& v) { v.pad = 1; },
       [](Vocabulary& v) { v.eog.push_back(0); },
       [](Vocabulary& v) { v.add_bos = true; },
+      [](Vocabulary& v) { v.add_space_prefix = true; },
       [](Vocabulary& v) { v.chat_template = "x"; },
   };
   std::set<std::string> fingerprints;
