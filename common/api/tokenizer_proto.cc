@@ -26,6 +26,8 @@ cluster::v1::Tokenizer ToProto(const text::Vocabulary& vocabulary) {
   *proto.mutable_end_of_generation() = {vocabulary.eog.begin(), vocabulary.eog.end()};
   proto.set_add_bos(vocabulary.add_bos);
   proto.set_chat_template(vocabulary.chat_template);
+  *proto.mutable_scores() = {vocabulary.scores.begin(), vocabulary.scores.end()};
+  proto.set_add_space_prefix(vocabulary.add_space_prefix);
   return proto;
 }
 
@@ -33,6 +35,10 @@ absl::StatusOr<text::Vocabulary> FromProto(const cluster::v1::Tokenizer& proto) 
   if (proto.kinds_size() != proto.tokens_size()) {
     return InvalidField("kinds",
                         absl::StrCat(proto.kinds_size(), " kinds for ", proto.tokens_size(), " tokens"));
+  }
+  if (proto.scores_size() != 0 && proto.scores_size() != proto.tokens_size()) {
+    return InvalidField("scores",
+                        absl::StrCat(proto.scores_size(), " scores for ", proto.tokens_size(), " tokens"));
   }
   text::Vocabulary vocabulary;
   vocabulary.kinds.reserve(proto.kinds_size());
@@ -52,6 +58,8 @@ absl::StatusOr<text::Vocabulary> FromProto(const cluster::v1::Tokenizer& proto) 
   vocabulary.eog.assign(proto.end_of_generation().begin(), proto.end_of_generation().end());
   vocabulary.add_bos = proto.add_bos();
   vocabulary.chat_template = proto.chat_template();
+  vocabulary.scores.assign(proto.scores().begin(), proto.scores().end());
+  vocabulary.add_space_prefix = proto.add_space_prefix();
   return vocabulary;
 }
 

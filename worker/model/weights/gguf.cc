@@ -219,6 +219,17 @@ absl::StatusOr<std::vector<int32_t>> GgufFile::GetI32s(std::string_view key) con
   return numbers;
 }
 
+absl::StatusOr<std::vector<float>> GgufFile::GetF32s(std::string_view key) const {
+  QANAT_ASSIGN_OR_RETURN(const Value* value, FindArray(key));
+  if (value->element != ValueType::kF32) return Error(key, "must be an array of 32-bit floats");
+  if (value->count > kMaxArrayElements) {
+    return Error(key, absl::StrCat(value->count, " numbers are more than the limit of ", kMaxArrayElements));
+  }
+  std::vector<float> numbers(value->count);
+  if (!numbers.empty()) std::memcpy(numbers.data(), value->data, numbers.size() * sizeof(float));
+  return numbers;
+}
+
 const GgufTensor* GgufFile::FindTensor(std::string_view name) const {
   const auto it = tensor_index_.find(name);
   return it == tensor_index_.end() ? nullptr : &tensors_[it->second];

@@ -77,6 +77,7 @@ class GgufFile {
   absl::StatusOr<uint64_t> GetArraySize(std::string_view key) const;
   absl::StatusOr<std::vector<std::string_view>> GetStrings(std::string_view key) const;
   absl::StatusOr<std::vector<int32_t>> GetI32s(std::string_view key) const;
+  absl::StatusOr<std::vector<float>> GetF32s(std::string_view key) const;
 
   // In the order of the file.
   absl::Span<const GgufTensor> tensors() const { return tensors_; }

@@ -71,6 +71,17 @@ absl::Status ReadMerges(const GgufFile& file, Vocabulary& vocabulary) {
   return absl::OkStatus();
 }
 
+absl::Status ReadScores(const GgufFile& file, Vocabulary& vocabulary) {
+  constexpr std::string_view kKey = "tokenizer.ggml.scores";
+  if (!file.Has(kKey)) return absl::OkStatus();
+  QANAT_ASSIGN_OR_RETURN(const uint64_t count, file.GetArraySize(kKey));
+  if (count != vocabulary.tokens.size()) {
+    return file.Error(kKey, absl::StrCat(count, " scores for ", vocabulary.tokens.size(), " tokens"));
+  }
+  QANAT_ASSIGN_OR_RETURN(vocabulary.scores, file.GetF32s(kKey));
+  return absl::OkStatus();
+}
+
 // -1 when the file names none.
 absl::StatusOr<TokenId> ReadId(const GgufFile& file, std::string_view key, size_t vocab_size) {
   if (!file.Has(key)) return TokenId{-1};
@@ -109,9 +120,12 @@ absl::StatusOr<Vocabulary> ReadVocabulary(const GgufFile& file) {
   QANAT_ASSIGN_OR_RETURN(vocabulary.model, file.GetString("tokenizer.ggml.model"));
   QANAT_ASSIGN_OR_RETURN(vocabulary.pre, file.GetStringOr("tokenizer.ggml.pre", ""));
   QANAT_ASSIGN_OR_RETURN(vocabulary.chat_template, file.GetStringOr("tokenizer.chat_template", ""));
+  QANAT_ASSIGN_OR_RETURN(vocabulary.add_space_prefix,
+                         file.GetBoolOr("tokenizer.ggml.add_space_prefix", vocabulary.model == "llama"));
   QANAT_RETURN_IF_ERROR(ReadTokens(file, vocabulary));
   QANAT_RETURN_IF_ERROR(ReadKinds(file, vocabulary));
   QANAT_RETURN_IF_ERROR(ReadMerges(file, vocabulary));
+  QANAT_RETURN_IF_ERROR(ReadScores(file, vocabulary));
   QANAT_RETURN_IF_ERROR(ReadSpecialIds(file, vocabulary));
   return vocabulary;
 }

@@ -10,7 +10,8 @@ namespace qanat::model {
 // Reads the keys tokenizer.*. A vocabulary that comes back is consistent in itself and with the embedding:
 // one kind a token, every id inside, every merge made of tokens, as many tokens as token_embd.weight has
 // rows. add_bos is what the file says; where it is silent, true for SentencePiece and for llama-bpe, as those
-// models were trained. Errors as GgufFile's, naming the key at fault. Takes milliseconds.
+// models were trained; add_space_prefix likewise, true for SentencePiece. Errors as GgufFile's, naming the
+// key at fault. Takes milliseconds.
 absl::StatusOr<text::Vocabulary> ReadVocabulary(const GgufFile& file);
 
 }  // namespace qanat::model
