@@ -1,5 +1,4 @@
-// Ids of llama.cpp's tokenizer for small vocabularies of both kinds of pre-tokenizer.
-
+// Ids of llama.cpp's tokenizer for a small vocabulary of each kind.
 #include "gtest/gtest.h"
 #include "tests/golden/golden_tokenizer.h"
 
@@ -7,6 +6,7 @@ namespace qanat::golden {
 namespace {
 
 struct Model {
+  const char* name;
   const char* file;
   const char* ids;
 };
@@ -33,19 +33,26 @@ TEST_P(TokenizerGoldenTest, DecodesToTheText) {
   for (const TextAndIds& c : cases_) EXPECT_EQ(tokenizer_->Decode(c.ids), c.text);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiny, TokenizerGoldenTest,
-                         testing::Values(Model{"tiny/llama-yarn.gguf", "tiny/tokenizer_smollm.jsonl"},
-                                         Model{"tiny/llama256-q4_1.gguf", "tiny/tokenizer_llama-bpe.jsonl"}),
-                         [](const auto& info) { return info.index == 0 ? "Smollm" : "LlamaBpe"; });
+INSTANTIATE_TEST_SUITE_P(
+    Tiny, TokenizerGoldenTest,
+    testing::Values(Model{"Gpt2", "tiny/mistral.gguf", "tiny/tokenizer_gpt-2.jsonl"},
+                    Model{"LlamaBpe", "tiny/llama256-q4_1.gguf", "tiny/tokenizer_llama-bpe.jsonl"},
+                    Model{"Qwen2", "tiny/qwen2-tied.gguf", "tiny/tokenizer_qwen2.jsonl"},
+                    Model{"SentencePiece", "tiny/gemma3-keys.gguf", "tiny/tokenizer_spm.jsonl"},
+                    Model{"Smollm", "tiny/llama-yarn.gguf", "tiny/tokenizer_smollm.jsonl"}),
+    [](const auto& info) { return info.param.name; });
 
-// Tokens that no merge leads to: one family's rules look a whole word up first, the other's do not.
+// Tokens that no merge leads to: one family's rules look a whole word up first, the others' do not.
 TEST(TokenizerGoldenRuleTest, WholeWordsComeFirstOnlyWhereTheFamilySaysSo) {
   const auto llama = LoadTokenizer(GoldenPath("tiny/llama256-q4_1.gguf"));
-  const auto smollm = LoadTokenizer(GoldenPath("tiny/llama-yarn.gguf"));
-  ASSERT_TRUE(llama.ok() && smollm.ok());
+  ASSERT_TRUE(llama.ok());
   for (const char* word : {" hydrology", " aqueduct"}) {
     EXPECT_EQ((*llama)->Encode(word).size(), 1u) << word;
-    EXPECT_GT((*smollm)->Encode(word).size(), 1u) << word;
+    for (const char* file : {"tiny/llama-yarn.gguf", "tiny/mistral.gguf", "tiny/qwen2-tied.gguf"}) {
+      const auto other = LoadTokenizer(GoldenPath(file));
+      ASSERT_TRUE(other.ok());
+      EXPECT_GT((*other)->Encode(word).size(), 1u) << word << " " << file;
+    }
   }
 }
 
