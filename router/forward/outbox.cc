@@ -8,11 +8,6 @@
 namespace qanat::router {
 namespace {
 
-// `next` follows `first` directly and both are of one choice.
-bool MayJoin(const v1::GenerateResponse& first, const v1::GenerateResponse& next) {
-  return !first.has_finish() && first.ByteSizeLong() + next.ByteSizeLong() <= Outbox::kFullBytes;
-}
-
 void Join(v1::GenerateResponse& first, v1::GenerateResponse next) {
   first.mutable_text()->append(next.text());
   first.mutable_token_ids()->MergeFrom(next.token_ids());
@@ -27,21 +22,24 @@ void Join(v1::GenerateResponse& first, v1::GenerateResponse next) {
 }  // namespace
 
 void Outbox::Push(v1::GenerateResponse response) {
-  const auto previous =
-      std::find_if(waiting_.rbegin(), waiting_.rend(),
-                   [&](const v1::GenerateResponse& waiting) { return waiting.index() == response.index(); });
+  const size_t bytes = response.ByteSizeLong();
+  const auto previous = std::find_if(waiting_.rbegin(), waiting_.rend(), [&](const Waiting& waiting) {
+    return waiting.response.index() == response.index();
+  });
   // The last response of the call must stay behind those of other choices.
   const bool stays_last = !response.has_usage() || previous == waiting_.rbegin();
-  if (previous != waiting_.rend() && stays_last && MayJoin(*previous, response)) {
-    Join(*previous, std::move(response));
+  if (previous != waiting_.rend() && stays_last && !previous->response.has_finish() &&
+      previous->bytes + bytes <= kFullBytes) {
+    Join(previous->response, std::move(response));
+    previous->bytes += bytes;
   } else {
-    waiting_.push_back(std::move(response));
+    waiting_.push_back({std::move(response), bytes});
   }
 }
 
 v1::GenerateResponse Outbox::Pop() {
   QANAT_CHECK(!waiting_.empty()) << "nothing waits";
-  v1::GenerateResponse response = std::move(waiting_.front());
+  v1::GenerateResponse response = std::move(waiting_.front().response);
   waiting_.pop_front();
   return response;
 }

@@ -26,7 +26,12 @@ class Outbox {
   size_t size() const { return waiting_.size(); }
 
  private:
-  std::deque<v1::GenerateResponse> waiting_;
+  struct Waiting {
+    v1::GenerateResponse response;
+    size_t bytes;  // at least response.ByteSizeLong(), without walking through it at each Push
+  };
+
+  std::deque<Waiting> waiting_;
 };
 
 }  // namespace qanat::router

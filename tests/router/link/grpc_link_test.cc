@@ -1,0 +1,300 @@
+#include "router/link/grpc_link.h"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/error.h"
+#include "common/base/mutex.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/fakes/fake_worker_server.h"
+
+namespace qanat::router {
+namespace {
+
+using fakes::FakeWorkerServer;
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+// What observer and sinks heard, in order, and a way to wait for it.
+class Journal {
+ public:
+  void Add(const std::string& entry) {
+    MutexLock lock(mu_);
+    entries_.push_back(entry);
+    changed_.NotifyAll();
+  }
+  // Waits for the next entry that begins so; false after 10 seconds.
+  bool Await(const std::string& beginning) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    MutexLock lock(mu_);
+    for (;;) {
+      while (read_ < entries_.size()) {
+        if (entries_[read_++].compare(0, beginning.size(), beginning) == 0) return true;
+      }
+      const auto left = until - std::chrono::steady_clock::now();
+      if (left <= Duration::zero()) return false;
+      changed_.WaitFor(mu_, left);
+    }
+  }
+  std::vector<std::string> entries() const {
+    MutexLock lock(mu_);
+    return entries_;
+  }
+
+ private:
+  mutable Mutex mu_;
+  CondVar changed_;
+  std::vector<std::string> entries_ GUARDED_BY(mu_);
+  size_t read_ GUARDED_BY(mu_) = 0;
+};
+
+class RecordingObserver final : public LinkObserver {
+ public:
+  explicit RecordingObserver(Journal& journal) : journal_(journal) {}
+
+  absl::Status OnReady(ReadyWorker worker) override {
+    absl::Status answer;
+    {
+      MutexLock lock(mu_);
+      worker_ = std::move(worker);
+      answer = answer_;
+    }
+    journal_.Add("ready");
+    return answer;
+  }
+  void OnDown(const absl::Status& why) override { journal_.Add("down " + std::string(why.message())); }
+
+  void AnswerWith(const absl::Status& answer) {
+    MutexLock lock(mu_);
+    answer_ = answer;
+  }
+  ReadyWorker worker() const {
+    MutexLock lock(mu_);
+    return worker_;
+  }
+
+ private:
+  Journal& journal_;
+  mutable Mutex mu_;
+  ReadyWorker worker_ GUARDED_BY(mu_);
+  absl::Status answer_ GUARDED_BY(mu_);
+};
+
+class RecordingCall final : public CallSink {
+ public:
+  RecordingCall(Journal& journal, std::string name) : journal_(journal), name_(std::move(name)) {}
+  void OnAccepted() override { journal_.Add(name_ + " accepted"); }
+  void OnResponse(v1::GenerateResponse response) override {
+    journal_.Add(name_ + " said " + response.text());
+  }
+  void OnEnd(const absl::Status& status) override {
+    journal_.Add(name_ + " end " + absl::StatusCodeToString(status.code()) + " " + ReasonOf(status));
+  }
+
+ private:
+  Journal& journal_;
+  const std::string name_;
+};
+
+class GrpcLinkTest : public testing::Test {
+ protected:
+  void StartWorker(const FakeWorkerServer::Options& options = {}) {
+    worker_ = std::make_unique<FakeWorkerServer>(options);
+    address_ = worker_->address();
+  }
+  void OpenLink() {
+    link_ = std::make_unique<GrpcLink>(address_, GrpcLink::Options{.clock = clock_,
+                                                                   .tokenizers = store_,
+                                                                   .seed = 1,
+                                                                   .first_delay = milliseconds(5),
+                                                                   .longest_delay = milliseconds(50)});
+    link_->Open(observer_);
+  }
+  void OpenReadyLink(const FakeWorkerServer::Options& options = {}) {
+    StartWorker(options);
+    OpenLink();
+    ASSERT_TRUE(journal_.Await("ready"));
+  }
+  static WorkerCall Prompt(const std::string& text) {
+    WorkerCall call;
+    for (const char c : text) call.request.mutable_token_ids()->add_ids(5 + c);
+    return call;
+  }
+  std::optional<CallId> Start(const std::string& name, const WorkerCall& call) {
+    return link_->Start(call, std::make_shared<RecordingCall>(journal_, name));
+  }
+
+  RealClock clock_;
+  TokenizerStore store_;
+  Journal journal_;
+  RecordingObserver observer_{journal_};
+  std::string address_;
+  std::unique_ptr<FakeWorkerServer> worker_;
+  std::unique_ptr<GrpcLink> link_;
+};
+
+TEST_F(GrpcLinkTest, TellsWhatTheWorkerIs) {
+  OpenReadyLink();
+  EXPECT_EQ(observer_.worker().info.model.id, "tiny");
+  EXPECT_EQ(observer_.worker().info.epoch, 1u);
+  EXPECT_EQ(observer_.worker().tokenizer->Encode("hi").size(), 2u);
+}
+
+TEST_F(GrpcLinkTest, CarriesACallAndItsAnswer) {
+  OpenReadyLink();
+  WorkerCall call = Prompt("ok");
+  call.cache_namespace.bytes[15] = 7;
+  call.deadline = clock_.Now() + std::chrono::seconds(60);
+  ASSERT_TRUE(Start("a", call).has_value());
+  ASSERT_TRUE(journal_.Await("a end"));
+  EXPECT_THAT(journal_.entries(),
+              testing::ElementsAre("ready", "a accepted", "a said o", "a said k", "a end OK "));
+  const cluster::v1::StartCall start = worker_->NextStart();
+  EXPECT_EQ(start.cache_namespace().size(), 16u);
+  EXPECT_EQ(start.cache_namespace()[15], 7);
+  EXPECT_GT(start.timeout().seconds(), 50);
+  EXPECT_LE(start.timeout().seconds(), 60);
+}
+
+TEST_F(GrpcLinkTest, CarriesManyCallsOnOneSession) {
+  OpenReadyLink({.mode = FakeWorkerServer::Mode::kHold});
+  std::vector<uint64_t> ids;
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(Start("c" + std::to_string(i), Prompt("x")).has_value());
+  for (int i = 0; i < 50; ++i) ids.push_back(worker_->NextStart().call_id());
+  for (int i = 49; i >= 0; --i) worker_->SendEnd(ids[i], absl::OkStatus());
+  for (int i = 49; i >= 0; --i) ASSERT_TRUE(journal_.Await("c" + std::to_string(i) + " end OK"));
+}
+
+TEST_F(GrpcLinkTest, AnErrorKeepsItsReasonAndHint) {
+  OpenReadyLink({.mode = FakeWorkerServer::Mode::kRefuse,
+                 .refusal = WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL")});
+  Start("a", Prompt("x"));
+  EXPECT_TRUE(journal_.Await("a end RESOURCE_EXHAUSTED QUEUE_FULL"));
+}
+
+TEST_F(GrpcLinkTest, CancelReachesTheWorker) {
+  OpenReadyLink({.mode = FakeWorkerServer::Mode::kHold});
+  const std::optional<CallId> id = Start("a", Prompt("x"));
+  ASSERT_TRUE(id.has_value());
+  link_->Cancel(*id);
+  ASSERT_TRUE(worker_->AwaitCancel(worker_->NextStart().call_id()));
+  worker_->SendEnd(*id, absl::CancelledError("as you wish"));
+  EXPECT_TRUE(journal_.Await("a end CANCELLED"));
+  link_->Cancel(*id);  // it has ended: nothing
+}
+
+TEST_F(GrpcLinkTest, ABrokenSessionIsToldBeforeItsCallsEnd) {
+  OpenReadyLink({.mode = FakeWorkerServer::Mode::kHold});
+  Start("a", Prompt("x"));
+  worker_->NextStart();
+  worker_->BreakSessions();
+  ASSERT_TRUE(journal_.Await("down"));
+  EXPECT_TRUE(journal_.Await("a end UNAVAILABLE WORKER_LOST"));
+}
+
+TEST_F(GrpcLinkTest, AWorkerThatDiesIsLeftAtOnceAndUsedAgainWhenItIsBack) {
+  OpenReadyLink({.mode = FakeWorkerServer::Mode::kHold});
+  Start("a", Prompt("x"));
+  worker_->NextStart();
+  const auto before = std::chrono::steady_clock::now();
+  worker_.reset();
+  ASSERT_TRUE(journal_.Await("down"));
+  EXPECT_TRUE(journal_.Await("a end UNAVAILABLE WORKER_LOST"));
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(1));
+
+  StartWorker({.listen = address_});
+  ASSERT_TRUE(journal_.Await("ready"));
+  Start("b", Prompt("x"));
+  EXPECT_TRUE(journal_.Await("b end OK"));
+}
+
+TEST_F(GrpcLinkTest, WaitsForAWorkerThatIsNotThereYet) {
+  StartWorker();
+  worker_.reset();
+  OpenLink();
+  ASSERT_TRUE(journal_.Await("down"));
+  EXPECT_FALSE(Start("a", Prompt("x")).has_value());
+  StartWorker({.listen = address_});
+  EXPECT_TRUE(journal_.Await("ready"));
+}
+
+TEST_F(GrpcLinkTest, AsksForTheTokenizerOnceWhileItIsHeld) {
+  OpenReadyLink();
+  const ReadyWorker held = observer_.worker();
+  Start("a", Prompt("x"));
+  worker_->NextStart();  // the session is there: it can be broken
+  worker_->BreakSessions();
+  ASSERT_TRUE(journal_.Await("ready"));
+  EXPECT_EQ(worker_->tokenizer_calls(), 1);
+  EXPECT_EQ(observer_.worker().tokenizer, held.tokenizer);
+}
+
+TEST_F(GrpcLinkTest, ATokenizerOfAnotherSha256IsRefused) {
+  StartWorker({.sha256 = std::string(32, 'x')});
+  OpenLink();
+  EXPECT_TRUE(journal_.Await("down its tokenizer does not have the sha256"));
+}
+
+TEST_F(GrpcLinkTest, AWorkerOfImpossibleFactsIsRefused) {
+  StartWorker();
+  cluster::v1::GetInfoResponse info = worker_->info();
+  info.set_block_size(0);
+  worker_->SetInfo(info);
+  OpenLink();
+  EXPECT_TRUE(journal_.Await("down block_size"));
+}
+
+TEST_F(GrpcLinkTest, AWorkerWhoseModelIsSmallerThanItsTokenizerIsRefused) {
+  StartWorker();
+  cluster::v1::GetInfoResponse info = worker_->info();
+  info.set_vocab_size(100);
+  worker_->SetInfo(info);
+  OpenLink();
+  EXPECT_TRUE(journal_.Await("down its tokenizer has 261 tokens"));
+}
+
+TEST_F(GrpcLinkTest, AWorkerThatTheObserverRefusesIsAskedAgain) {
+  observer_.AnswerWith(absl::FailedPreconditionError("not one of us"));
+  StartWorker();
+  OpenLink();
+  ASSERT_TRUE(journal_.Await("down not one of us"));
+  observer_.AnswerWith(absl::OkStatus());
+  // Some attempts may still have had the old answer.
+  bool accepted = false;
+  for (int i = 0; i < 100 && !accepted; ++i) {
+    ASSERT_TRUE(journal_.Await("ready"));
+    accepted = Start("a", Prompt("x")).has_value() && journal_.Await("a end OK");
+  }
+  EXPECT_TRUE(accepted);
+}
+
+TEST_F(GrpcLinkTest, CloseEndsCallsAndThenNothingMoreIsHeard) {
+  OpenReadyLink({.mode = FakeWorkerServer::Mode::kHold});
+  const std::optional<CallId> id = Start("a", Prompt("x"));
+  ASSERT_TRUE(id.has_value());
+  worker_->NextStart();
+  link_->Close();
+  const std::vector<std::string> heard = journal_.entries();
+  EXPECT_THAT(heard.back(), HasSubstr("a end UNAVAILABLE"));
+  EXPECT_FALSE(Start("b", Prompt("x")).has_value());
+  link_->Cancel(*id);
+  link_->Close();
+  EXPECT_EQ(journal_.entries(), heard);
+}
+
+TEST_F(GrpcLinkTest, CloseDoesNotWaitForAWorkerThatIsNotThere) {
+  StartWorker();
+  worker_.reset();
+  OpenLink();
+  const auto before = std::chrono::steady_clock::now();
+  link_->Close();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(2));
+}
+
+}  // namespace
+}  // namespace qanat::router
