@@ -1,5 +1,6 @@
 // SmolLM2-135M-Instruct Q4_1 against float32 arithmetic over its de-quantised weights.
 #include <cstdio>
+#include <filesystem>
 
 #include "gtest/gtest.h"
 #include "tests/golden/golden_model.h"
@@ -59,6 +60,17 @@ TEST_F(ModelGoldenTest, ReferenceKernelsHaveThePerplexityOfFloat32) {
   const double ratio = std::exp(NllPerToken(model, golden.ids) - golden.nll_per_token);
   std::printf("perplexity off by %+.5f %%\n", 100 * (ratio - 1));
   EXPECT_NEAR(ratio, 1, 0.001);
+}
+
+// No output.weight: the embedding is the head too, and is in memory once.
+TEST_F(ModelGoldenTest, TiedEmbeddingsAreCountedOnce) {
+  GoldenModel model = Load("auto");
+  EXPECT_TRUE(model.loaded().config.tied_embeddings);
+  EXPECT_EQ(model.loaded().config.quantization, "Q4_1");
+  const double file_bytes = static_cast<double>(std::filesystem::file_size(RealModelPath()));
+  const double ratio = static_cast<double>(model.backend().WeightBytes()) / file_bytes;
+  std::printf("weights take %.3f of the file\n", ratio);
+  EXPECT_LT(ratio, 1.1);
 }
 
 TEST_F(ModelGoldenTest, FastKernelsAreNearFloat32) {
