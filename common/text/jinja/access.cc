@@ -145,8 +145,8 @@ absl::Status NotIterable(const Value& value) {
 }  // namespace
 
 absl::StatusOr<Value> Attribute(const Value& value, const std::string& name, Budget& budget) {
-  if (value.Is(Kind::kUndefined)) return UndefinedError(value);
   Member member = OwnMember(value, name);
+  if (value.Is(Kind::kUndefined) && !member.exists) return UndefinedError(value);
   if (member.exists) return std::move(member.value);
   if (value.Is(Kind::kDict)) {
     if (const Value* found = value.dict().Find(name)) return *found;

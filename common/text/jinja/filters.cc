@@ -73,7 +73,6 @@ absl::StatusOr<Value> CallFilter(const Filter& filter, const Value& input, const
 absl::StatusOr<AttributePath> AttributePath::Parse(const Value& path) {
   AttributePath result;
   if (path.Is(Kind::kNone)) return result;
-  if (path.Is(Kind::kUndefined)) return UndefinedError(path);
   if (!path.Is(Kind::kString)) {
     result.parts_.push_back(path);
     return result;

@@ -81,8 +81,6 @@ absl::StatusOr<std::optional<Value>> ParseInt(const Text& text) {
 
 Result Int(const Value& input, const Arguments& arguments, Budget& budget) {
   QANAT_ASSIGN_OR_RETURN(const Bound bound, Bind("int", arguments, {"default", "base"}, 0));
-  QANAT_ASSIGN_OR_RETURN(const int64_t base, IntArgument("int", bound[1], 10));
-  if (base != 10) return RenderError("int with a base other than 10 is not supported");
   if (input.Is(Kind::kUndefined)) return UndefinedError(input);
   if (input.Is(Kind::kBool) || input.Is(Kind::kInt)) return Value::Int(AsInt(input));
   std::optional<Value> value;
@@ -90,6 +88,8 @@ Result Int(const Value& input, const Arguments& arguments, Budget& budget) {
     if (std::isinf(input.real())) return RenderError("cannot convert infinity to an integer");
     QANAT_ASSIGN_OR_RETURN(value, Truncate(input.real()));
   } else if (input.Is(Kind::kString)) {
+    QANAT_ASSIGN_OR_RETURN(const int64_t base, IntArgument("int", bound[1], 10));
+    if (base != 10) return RenderError("int with a base other than 10 is not supported");
     QANAT_RETURN_IF_ERROR(budget.SpendBytes(input.bytes().size()));
     QANAT_ASSIGN_OR_RETURN(value, ParseInt(input.text()));
   }

@@ -37,6 +37,14 @@ Result IsBool(const Value& value, const List&, Budget&) {
   return value.Is(Kind::kBool) && value.boolean() == wanted;
 }
 
+// Looks the value up as a dict would: one without a hash is an error.
+template <typename Entry, const Entry* (*find)(std::string_view)>
+Result IsKnownName(const Value& value, const List&, Budget&) {
+  if (value.Is(Kind::kString)) return find(value.bytes()) != nullptr;
+  QANAT_RETURN_IF_ERROR(Dict().Find(value).status());
+  return false;
+}
+
 template <Comparison comparison>
 Result CompareTo(const Value& value, const List& arguments, Budget& budget) {
   return Compare(comparison, value, arguments[0], budget);
@@ -76,14 +84,8 @@ constexpr Predicate kPredicates[] = {
     {"sameas", 1, [](const Value& v, const List& a, Budget&) -> Result { return v.IsSameObject(a[0]); }},
     {"in", 1,
      [](const Value& v, const List& a, Budget& budget) -> Result { return Contains(a[0], v, budget); }},
-    {"filter", 0,
-     [](const Value& v, const List&, Budget&) -> Result {
-       return v.Is(Kind::kString) && FindFilter(v.bytes()) != nullptr;
-     }},
-    {"test", 0,
-     [](const Value& v, const List&, Budget&) -> Result {
-       return v.Is(Kind::kString) && FindPredicate(v.bytes()) != nullptr;
-     }},
+    {"filter", 0, IsKnownName<Filter, FindFilter>},
+    {"test", 0, IsKnownName<Predicate, FindPredicate>},
     {"eq", 1, CompareTo<Comparison::kEqual>},
     {"equalto", 1, CompareTo<Comparison::kEqual>},
     {"==", 1, CompareTo<Comparison::kEqual>},

@@ -44,7 +44,9 @@ absl::StatusOr<KeyOf> MakeKey(const std::optional<Value>& attribute,
 }
 
 // Stable, like Python's sorted().
-Result SortBy(const KeyOf& key_of, std::vector<Value> items, bool reverse, Budget& budget) {
+Result SortBy(const KeyOf& key_of, std::vector<Value> items, const std::optional<Value>& reverse_argument,
+              Budget& budget) {
+  QANAT_ASSIGN_OR_RETURN(const bool reverse, IntArgument("sort", reverse_argument, 0));
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& item : items) {
     QANAT_ASSIGN_OR_RETURN(Value key, key_of(item, budget));
@@ -150,7 +152,7 @@ Result DictSort(const Value& input, const Arguments& arguments, Budget& budget) 
   if (by_what != "key" && by_what != "value") return RenderError("dictsort sorts by 'key' or 'value'");
   QANAT_ASSIGN_OR_RETURN(const KeyOf key_of, MakeKey(Value::Int(by_what == "key" ? 0 : 1), bound[0]));
   QANAT_ASSIGN_OR_RETURN(std::vector<Value> pairs, Pairs(input.dict(), budget));
-  return SortBy(key_of, std::move(pairs), TruthArgument(bound[2], false), budget);
+  return SortBy(key_of, std::move(pairs), bound[2], budget);
 }
 
 Result Sort(const Value& input, const Arguments& arguments, Budget& budget) {
@@ -158,7 +160,7 @@ Result Sort(const Value& input, const Arguments& arguments, Budget& budget) {
                          Bind("sort", arguments, {"reverse", "case_sensitive", "attribute"}, 0));
   QANAT_ASSIGN_OR_RETURN(const KeyOf key_of, MakeKey(bound[2], bound[1]));
   QANAT_ASSIGN_OR_RETURN(std::vector<Value> items, jinja::Items(input, budget));
-  return SortBy(key_of, std::move(items), TruthArgument(bound[0], false), budget);
+  return SortBy(key_of, std::move(items), bound[0], budget);
 }
 
 Result Unique(const Value& input, const Arguments& arguments, Budget& budget) {

@@ -155,8 +155,9 @@ Result RightSplitMethod(const Text& self, const Arguments& arguments, Budget& bu
 
 Result SplitLinesMethod(const Text& self, const Arguments& arguments, Budget& budget) {
   QANAT_ASSIGN_OR_RETURN(const Bound bound, Bind("splitlines", arguments, {"keepends"}, 0));
+  QANAT_ASSIGN_OR_RETURN(const int64_t keep_ends, IntArgument("splitlines", bound[0], 0));
   Pieces pieces(budget);
-  for (Text& line : SplitLines(self, TruthArgument(bound[0], false))) {
+  for (Text& line : SplitLines(self, keep_ends != 0)) {
     QANAT_RETURN_IF_ERROR(pieces.Add(std::move(line)));
   }
   return pieces.ToList(List::Type::kList);
