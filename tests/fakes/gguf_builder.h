@@ -71,6 +71,11 @@ class GgufBuilder {
     for (const int32_t value : values) bytes += Bytes(value);
     Set(key, kArray, bytes);
   }
+  void SetF32s(const std::string& key, const std::vector<float>& values) {
+    std::string bytes = Bytes<uint32_t>(kF32) + Bytes<uint64_t>(values.size());
+    for (const float value : values) bytes += Bytes(value);
+    Set(key, kArray, bytes);
+  }
 
   Tensor& AddTensor(const std::string& name, std::vector<uint64_t> dims) {
     return tensors.emplace_back(Tensor{.name = name, .dims = std::move(dims)});

@@ -46,6 +46,7 @@ TEST(GgufTest, ReadsKeysOfEveryType) {
   builder.SetString("string", "text");
   builder.SetStrings("strings", {"one", "", "three"});
   builder.SetI32s("i32s", {1, -2});
+  builder.SetF32s("f32s", {0.5f, -1000});
   const Bytes bytes = builder.Build();
   const auto file = Parse(bytes);
   ASSERT_TRUE(file.ok()) << file.status();
@@ -63,6 +64,7 @@ TEST(GgufTest, ReadsKeysOfEveryType) {
   EXPECT_EQ(gguf.GetString("string").value(), "text");
   EXPECT_THAT(gguf.GetStrings("strings").value(), testing::ElementsAre("one", "", "three"));
   EXPECT_THAT(gguf.GetI32s("i32s").value(), testing::ElementsAre(1, -2));
+  EXPECT_THAT(gguf.GetF32s("f32s").value(), testing::ElementsAre(0.5f, -1000));
   EXPECT_EQ(gguf.GetArraySize("strings").value(), 3u);
   for (const char* key : {"i8", "huge", "f32", "string", "strings", "nan", "f64 infinite"}) {
     EXPECT_THAT(gguf.GetU32(key).status().message(), AllOf(HasSubstr("tiny.gguf"), HasSubstr(key))) << key;
@@ -74,6 +76,8 @@ TEST(GgufTest, ReadsKeysOfEveryType) {
   EXPECT_FALSE(gguf.GetString("strings").ok());
   EXPECT_FALSE(gguf.GetStrings("i32s").ok());
   EXPECT_FALSE(gguf.GetI32s("strings").ok());
+  EXPECT_FALSE(gguf.GetF32s("i32s").ok());
+  EXPECT_FALSE(gguf.GetF32s("f32").ok());
   EXPECT_FALSE(gguf.GetArraySize("u8").ok());
 }
 

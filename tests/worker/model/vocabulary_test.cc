@@ -73,6 +73,18 @@ TEST(VocabularyTest, AddsBosWhereTheFamilyWasTrainedWithIt) {
   EXPECT_FALSE(Read(builder)->add_bos);
 }
 
+TEST(VocabularyTest, ReadsWhatSentencePieceNeeds) {
+  GgufBuilder builder = TinyLlama();
+  EXPECT_TRUE(Read(builder)->scores.empty());
+  EXPECT_FALSE(Read(builder)->add_space_prefix);
+  builder.SetString("tokenizer.ggml.model", "llama");
+  builder.SetF32s("tokenizer.ggml.scores", {0, 0, 0, -1, -2, -3, -4.5f, -1e9f});
+  EXPECT_THAT(Read(builder)->scores, ElementsAre(0, 0, 0, -1, -2, -3, -4.5f, -1e9f));
+  EXPECT_TRUE(Read(builder)->add_space_prefix);
+  builder.SetBool("tokenizer.ggml.add_space_prefix", false);
+  EXPECT_FALSE(Read(builder)->add_space_prefix);
+}
+
 TEST(VocabularyTest, AMergeMayBeginWithABlank) {
   GgufBuilder builder = TinyLlama();
   builder.SetStrings("tokenizer.ggml.tokens", {"<unk>", "<s>", "</s>", " ", "b", "c", " b", "d"});
@@ -131,6 +143,13 @@ INSTANTIATE_TEST_SUITE_P(
                         b.SetI32s("tokenizer.ggml.token_type", {1, 1, 1, 1, 1, 1, 1, -1});
                       },
                       "tokenizer.ggml.token_type", "unknown type -1"},
+        Contradiction{"a score too few", [](GgufBuilder& b) { b.SetF32s("tokenizer.ggml.scores", {1}); },
+                      "tokenizer.ggml.scores", "1 scores for 8 tokens"},
+        Contradiction{"scores that are no floats",
+                      [](GgufBuilder& b) {
+                        b.SetI32s("tokenizer.ggml.scores", {1, 2, 3, 4, 5, 6, 7, 8});
+                      },
+                      "tokenizer.ggml.scores", "array of 32-bit floats"},
         Contradiction{"eos 2^32 - 1",
                       [](GgufBuilder& b) { b.SetU32("tokenizer.ggml.eos_token_id", 0xffffffff); },
                       "tokenizer.ggml.eos_token_id", "4294967295 is outside"},
