@@ -1,0 +1,116 @@
+// `qanat generate`: one request, its answer as it comes.
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/options.h"
+#include "common/rpc/status.h"
+#include "qanat/v1/inference.grpc.pb.h"
+#include "tools/qanat/client.h"
+#include "tools/qanat/command.h"
+
+namespace qanat::tools {
+namespace {
+
+// Unset: the server's default.
+struct GenerateOptions {
+  ClientOptions client;
+  std::string prompt;
+  std::string model;
+  bool chat = false;
+  std::string system;
+  std::optional<int32_t> max_tokens;
+  std::optional<float> temperature;
+  std::optional<int32_t> top_k;
+  std::optional<float> top_p;
+  std::optional<float> min_p;
+  std::optional<uint64_t> seed;
+  std::vector<std::string> stop;
+  bool ignore_eos = false;
+  bool token_ids = false;
+  std::string cache_salt;
+};
+
+absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options) {
+  v1::GenerateRequest request;
+  QANAT_ASSIGN_OR_RETURN(const std::string prompt, ReadText(options.prompt));
+  if (options.chat || !options.system.empty()) {
+    *request.mutable_chat() = MakeChat(options.system, prompt);
+  } else {
+    request.set_text(prompt);
+  }
+  request.set_model(options.model);
+  request.set_cache_salt(options.cache_salt);
+  v1::SamplingParams& sampling = *request.mutable_sampling();
+  if (options.temperature) sampling.set_temperature(*options.temperature);
+  if (options.top_k) sampling.set_top_k(*options.top_k);
+  if (options.top_p) sampling.set_top_p(*options.top_p);
+  if (options.min_p) sampling.set_min_p(*options.min_p);
+  if (options.seed) sampling.set_seed(*options.seed);
+  v1::StoppingParams& stopping = *request.mutable_stopping();
+  if (options.max_tokens) stopping.set_max_tokens(*options.max_tokens);
+  for (const std::string& stop : options.stop) stopping.add_stop(stop);
+  stopping.set_ignore_eos(options.ignore_eos);
+  request.mutable_output()->set_token_ids(options.token_ids);
+  return request;
+}
+
+void Print(const v1::GenerateResponse& response, bool json) {
+  if (json) return PrintJson(response);
+  std::fwrite(response.text().data(), 1, response.text().size(), stdout);
+  std::fflush(stdout);
+}
+
+absl::Status Run(const GenerateOptions& options) {
+  QANAT_ASSIGN_OR_RETURN(const v1::GenerateRequest request, MakeRequest(options));
+  const std::shared_ptr<grpc::Channel> channel = rpc::MakeChannel(options.client.target);
+  const auto stub = v1::InferenceService::NewStub(channel);
+  bool answered = false;
+  absl::Status end;
+  QANAT_RETURN_IF_ERROR(RunCall(options.client, channel, [&](grpc::ClientContext& context) {
+    const auto reader = stub->Generate(&context, request);
+    v1::GenerateResponse response;
+    while (reader->Read(&response)) {
+      answered = true;
+      Print(response, options.client.json);
+    }
+    end = rpc::FromGrpc(reader->Finish());
+    // What was printed cannot be taken back: no second attempt.
+    return answered ? absl::OkStatus() : end;
+  }));
+  if (answered && !options.client.json && isatty(STDOUT_FILENO) == 1) std::fputc('\n', stdout);
+  return end;
+}
+
+}  // namespace
+
+Command AddGenerate(CLI::App& qanat) {
+  CLI::App* app = qanat.add_subcommand("generate", "Generates text and prints it as it comes");
+  const auto options = std::make_shared<GenerateOptions>();
+  app->add_option("prompt", options->prompt, "the prompt; - reads it from standard input")->required();
+  AddClientOptions(*app, options->client);
+  app->add_option("--model", options->model, "which model, where several are served");
+  app->add_flag("--chat", options->chat, "the prompt is a user's turn of a conversation");
+  app->add_option("--system", options->system, "what the system says first (implies --chat)");
+  app->add_option("--max-tokens", options->max_tokens, "most tokens to generate");
+  app->add_option("--temperature", options->temperature, "0 is greedy; default 1");
+  app->add_option("--top-k", options->top_k, "draw among the k most likely");
+  app->add_option("--top-p", options->top_p, "draw among the most likely of this total probability");
+  app->add_option("--min-p", options->min_p, "draw among those at least this likely, relative to the best");
+  app->add_option("--seed", options->seed, "equal seeds, equal answers");
+  app->add_option("--stop", options->stop, "end before this text; may be repeated")->allow_extra_args(false);
+  app->add_flag("--ignore-eos", options->ignore_eos, "do not end where the model would");
+  app->add_flag("--token-ids", options->token_ids, "ask for token ids, too (shown by --json)");
+  app->add_option("--cache-salt", options->cache_salt,
+                  "share cached prefixes only with requests of this salt");
+  return {app, [options] { return Run(*options); }};
+}
+
+}  // namespace qanat::tools
