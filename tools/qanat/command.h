@@ -18,5 +18,6 @@ Command AddGenerate(CLI::App& qanat);
 Command AddTokenize(CLI::App& qanat);
 Command AddModels(CLI::App& qanat);
 Command AddCluster(CLI::App& qanat);
+Command AddBench(CLI::App& qanat);
 
 }  // namespace qanat::tools
