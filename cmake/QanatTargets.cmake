@@ -1,10 +1,11 @@
-# The four kinds of target. A target is named after its folder (common/text -> common_text), so that the
+# The kinds of target. A target is named after its folder (common/text -> common_text), so that the
 # layering test can read the DEPS lines as edges between folders.
 #
 #   qanat_library(NAME [SRCS a.cc ...] [DEPS target ...])    a folder's code; header-only without SRCS
 #   qanat_binary(NAME [OUTPUT name] SRCS ... DEPS ...)       goes to <build>/bin
 #   qanat_test(NAME SRCS ... DEPS ... [LABELS l ...] [TIMEOUT s] [DATA])    one GoogleTest binary, one ctest entry
 #   qanat_benchmark(NAME SRCS ... DEPS ...)                  one Google Benchmark binary, never run by ctest
+#   qanat_fuzzer(NAME SRCS ... DEPS ...)                     one libFuzzer binary in <build>/fuzz, with QANAT_FUZZERS
 
 # The real model that release-only tests read; it is kept outside git, where tools/lib.sh puts it.
 if(DEFINED ENV{QANAT_MODEL})
@@ -72,4 +73,22 @@ function(qanat_benchmark name)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} benchmark::benchmark benchmark::benchmark_main qanat_options)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/benchmarks)
+endfunction()
+
+# All of them: what tools/fuzz builds.
+if(QANAT_FUZZERS)
+  add_custom_target(fuzzers)
+endif()
+
+function(qanat_fuzzer name)
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  if(NOT QANAT_FUZZERS)
+    return()
+  endif()
+  add_executable(${name} ${ARG_SRCS})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} qanat_options)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+  add_dependencies(fuzzers ${name})
 endfunction()
