@@ -358,12 +358,13 @@ TEST_F(EngineTest, WhatIsLeftEndsAsCancelledWithTheEngine) {
 
 TEST_F(EngineTest, WaitForWorkWakesForARequestAndEndsAtShutdown) {
   const Request request = MakeRequest(10, 7);
-  std::thread thread([this] {
-    while (rig().engine->WaitForWork()) rig().Step();
+  EngineRig& rig = this->rig();
+  std::thread thread([&rig] {
+    while (rig.engine->WaitForWork()) rig.Step();
   });
-  rig().Submit(request);
+  rig.Submit(request);
   EXPECT_EQ(SinkOf(request).WaitForEnd().completion_tokens, 7);
-  rig().engine->Shutdown();
+  rig.engine->Shutdown();
   thread.join();
 }
 

@@ -138,7 +138,7 @@ TEST_F(SharedVictimTest, WhenNobodyFreesABlockTheLastGoesAndTheChoiceIsMadeAgain
   EXPECT_EQ(TokensOf(plan, *first_), 1);
 }
 
-TEST_F(SchedulerPreemptionTest, AVictimLosesItsRowAndTheBudgetComesBack) {
+TEST_F(SchedulerPreemptionTest, AVictimLosesItsRow) {
   options_.max_batch_tokens = 16;
   options_.chunk_tokens = 12;
   Sequence& decode = AddPrompt(6);
@@ -151,6 +151,27 @@ TEST_F(SchedulerPreemptionTest, AVictimLosesItsRowAndTheBudgetComesBack) {
   EXPECT_FALSE(Runs(decode)) << "planned in pass 1, needed by the prefill in pass 2";
   EXPECT_EQ(plan.rows.size(), 1u);
   EXPECT_EQ(TokensOf(plan, prefill), 8) << "both blocks that came free";
+}
+
+TEST_F(SchedulerPreemptionTest, TheBudgetOfAVictimGoesToOthers) {
+  options_.max_batch_tokens = 17;
+  options_.chunk_tokens = 12;
+  Sequence& decode = AddPrompt(14);
+  RunToDecode();
+  Sequence& prefill = AddPrompt(60);
+  Step();
+  Step();
+  Sequence& urgent = Add({.prompt = 60, .priority = Priority::kInteractive});
+  Step();
+  Step();
+  ASSERT_EQ(decode.num_computed(), 18);
+  ASSERT_EQ(prefill.num_computed(), 40);
+  ASSERT_EQ(urgent.num_computed(), 16);
+  LeaveFree(0);
+  const StepPlan plan = Step();
+  EXPECT_FALSE(Runs(decode)) << "its five blocks serve both";
+  EXPECT_EQ(TokensOf(plan, urgent), 12);
+  EXPECT_EQ(TokensOf(plan, prefill), 5) << "the decode's one among them";
 }
 
 TEST_F(SchedulerPreemptionTest, APrefillTakesTheBlocksThereAreBeforeItPreempts) {
