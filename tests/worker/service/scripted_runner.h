@@ -1,0 +1,80 @@
+// A model that answers what a test wrote, at the pace the test sets.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "worker/engine/model_runner.h"
+
+namespace qanat::service {
+
+// What: the output of a request with seed s is script[s], and after its end the last token again; a request
+// without a script gets `fallback`. Steps wait while held. Threads: Launch and Collect are the engine's, the
+// rest any.
+class ScriptedRunner final : public engine::ModelRunner {
+ public:
+  explicit ScriptedRunner(TokenId fallback) : fallback_(fallback) {}
+
+  void SetScript(uint64_t seed, std::vector<TokenId> script) EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    scripts_[seed] = std::move(script);
+  }
+  // Rows of requests with this seed fail at this position.
+  void FailAt(uint64_t seed, uint32_t position) EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    failures_.insert({seed, position});
+  }
+
+  // Lets `steps` more steps run, then holds; a negative number: all of them.
+  void Allow(int64_t steps) EXCLUDES(mu_) {
+    {
+      MutexLock lock(mu_);
+      allowed_ = steps;
+    }
+    changed_.NotifyAll();
+  }
+  // Blocks until a step waits for leave.
+  void WaitUntilHeld() EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    while (!waits_) changed_.Wait(mu_);
+  }
+
+  Handle Launch(const engine::ModelBatch& batch) override EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    waits_ = true;
+    changed_.NotifyAll();
+    while (allowed_ == 0) changed_.Wait(mu_);
+    waits_ = false;
+    if (allowed_ > 0) --allowed_;
+    output_.sequences.clear();
+    for (const engine::BatchSequence& sequence : batch.sequences) output_.sequences.push_back(Run(sequence));
+    return 1;
+  }
+  engine::StepOutput Collect(Handle) override { return output_; }
+
+ private:
+  engine::SequenceOutput Run(const engine::BatchSequence& row) REQUIRES(mu_) {
+    using Kind = engine::SequenceOutput::Kind;
+    if (!row.sample) return {Kind::kNone, -1};
+    if (failures_.count({row.draw.seed, row.draw.position}) > 0) return {Kind::kFailed, -1};
+    const auto script = scripts_.find(row.draw.seed);
+    if (script == scripts_.end() || script->second.empty()) return {Kind::kToken, fallback_};
+    const size_t last = script->second.size() - 1;
+    return {Kind::kToken, script->second[std::min<size_t>(row.draw.position, last)]};
+  }
+
+  const TokenId fallback_;
+  engine::StepOutput output_;
+  Mutex mu_;
+  CondVar changed_;
+  std::map<uint64_t, std::vector<TokenId>> scripts_ GUARDED_BY(mu_);
+  std::set<std::pair<uint64_t, uint32_t>> failures_ GUARDED_BY(mu_);
+  int64_t allowed_ GUARDED_BY(mu_) = -1;
+  bool waits_ GUARDED_BY(mu_) = false;
+};
+
+}  // namespace qanat::service

@@ -1,0 +1,168 @@
+// A whole worker but for its model: engine, services and a gRPC server on a port of its own, and a client.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/base/task_pool.h"
+#include "common/metrics/exporter.h"
+#include "common/rpc/options.h"
+#include "common/rpc/server.h"
+#include "common/rpc/status.h"
+#include "grpcpp/grpcpp.h"
+#include "gtest/gtest.h"
+#include "qanat/cluster/v1/worker.grpc.pb.h"
+#include "qanat/v1/inference.grpc.pb.h"
+#include "qanat/v1/model.grpc.pb.h"
+#include "tests/fakes/byte_level_vocabulary.h"
+#include "worker/engine/engine.h"
+#include "worker/service/engine_loop.h"
+#include "worker/service/inference_service.h"
+#include "worker/service/service_context.h"
+#include "worker/service/worker_service.h"
+
+namespace qanat::service {
+
+struct FixtureOptions {
+  int32_t context_length = 256;
+  int32_t num_blocks = 256;
+  int32_t max_seqs = 16;
+  int32_t queue_requests = 64;
+  Duration stall_limit = std::chrono::seconds(30);
+  size_t text_queue = 64;
+  text::Vocabulary vocabulary = fakes::ByteLevelVocabulary({{"D", "E"}, {"DE", "F"}});
+};
+
+// What: runs over the runner that it is given, which outlives it.
+class Worker {
+ public:
+  Worker(engine::ModelRunner& runner, FixtureOptions options)
+      : tokenizer_(*text::Tokenizer::Create(std::move(options.vocabulary))),
+        metrics_(exporter_, "tiny"),
+        engine_(EngineOptionsOf(options), hash::BlockHasher(hash::kPublicKey, "f00d", 16), runner, clock_,
+                metrics_),
+        loop_(engine_, clock_),
+        info_(InfoOf(options)),
+        text_pool_(2, options.text_queue),
+        stream_pool_(2, 1024),
+        context_{engine_,    *tokenizer_,  nullptr,  info_, hash::kPublicKey,           clock_,
+                 text_pool_, stream_pool_, metrics_, live_, [this] { return ++seed_; }, options.stall_limit},
+        inference_(context_),
+        models_(context_),
+        worker_(context_),
+        server_(*rpc::Server::Start({"127.0.0.1:0", {&inference_, &models_, &worker_}})),
+        thread_([this] { loop_.Run(); }) {
+    ExportEngine(exporter_, engine_, info_, "fake", "none");
+  }
+
+  ~Worker() {
+    worker_.CloseSessions();
+    server_->Shutdown(Duration::zero());
+    engine_.Shutdown();
+    thread_.join();
+  }
+
+  std::shared_ptr<grpc::Channel> Connect() const { return rpc::MakeChannel(server_->address()); }
+  const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+  engine::Engine& engine() { return engine_; }
+  LiveGenerations& live() { return live_; }
+  const api::WorkerInfo& info() const { return info_; }
+  WorkerService& worker_service() { return worker_; }
+  std::string Metrics() const { return exporter_.Text(); }
+
+  // Nothing runs, waits or holds a block.
+  bool WaitUntilIdle() {
+    if (!live_.WaitUntilEmpty(std::chrono::seconds(30), clock_)) return false;
+    const engine::EngineSnapshot now = engine_.Snapshot();
+    return now.running == 0 && now.waiting == 0 && now.referenced_blocks == 0;
+  }
+
+ private:
+  static engine::EngineOptions EngineOptionsOf(const FixtureOptions& options) {
+    engine::EngineOptions out;
+    out.context_length = options.context_length;
+    out.num_blocks = options.num_blocks;
+    out.max_seqs = options.max_seqs;
+    out.queue_requests = options.queue_requests;
+    return out;
+  }
+  api::WorkerInfo InfoOf(const FixtureOptions& options) const {
+    api::WorkerInfo info;
+    info.model = {"tiny", options.context_length, tokenizer_->size(), 16, int64_t{16} * options.num_blocks};
+    info.architecture = "fake";
+    info.quantization = "none";
+    info.model_fingerprint = "f00d";
+    info.numerics_id = "fake-1";
+    info.hash_check = api::HashCheck(hash::kPublicKey, "f00d", 16);
+    info.epoch = 99;
+    info.max_requests = options.queue_requests + options.max_seqs;
+    info.version = "test";
+    return info;
+  }
+
+  const RealClock clock_;
+  const std::unique_ptr<text::Tokenizer> tokenizer_;
+  metrics::Exporter exporter_;
+  WorkerMetrics metrics_;
+  engine::Engine engine_;
+  EngineLoop loop_;
+  const api::WorkerInfo info_;
+  LiveGenerations live_;
+  std::atomic<uint64_t> seed_ = 1000;
+  TaskPool text_pool_;
+  TaskPool stream_pool_;
+  const ServiceContext context_;
+  InferenceService inference_;
+  ModelService models_;
+  WorkerService worker_;
+  std::unique_ptr<rpc::Server> server_;
+  std::thread thread_;
+};
+
+// What a whole stream said.
+struct Heard {
+  std::vector<v1::GenerateResponse> messages;
+  absl::Status status;
+
+  std::string text() const {
+    std::string out;
+    for (const auto& message : messages) out += message.text();
+    return out;
+  }
+  std::vector<TokenId> ids() const {
+    std::vector<TokenId> out;
+    for (const auto& message : messages)
+      out.insert(out.end(), message.token_ids().begin(), message.token_ids().end());
+    return out;
+  }
+  const v1::GenerateResponse& last() const { return messages.back(); }
+};
+
+// The laws that hold for every stream, whatever it says.
+inline void ExpectLaws(const Heard& heard) {
+  int32_t first = 0;
+  for (size_t i = 0; i < heard.messages.size(); ++i) {
+    const v1::GenerateResponse& message = heard.messages[i];
+    const bool last = i + 1 == heard.messages.size();
+    EXPECT_GE(message.first_token(), first);
+    first = message.first_token();
+    if (last && message.has_finish()) {
+      EXPECT_TRUE(message.has_usage() && message.has_timings() && message.has_seed());
+      EXPECT_LE(first, message.usage().completion_tokens());
+    } else {
+      EXPECT_FALSE(message.has_finish() || message.has_usage() || message.has_timings() ||
+                   message.has_seed());
+    }
+  }
+  const bool success = !heard.messages.empty() && heard.last().has_finish() &&
+                       (heard.last().finish().reason() == v1::FINISH_REASON_STOP ||
+                        heard.last().finish().reason() == v1::FINISH_REASON_LENGTH);
+  EXPECT_EQ(heard.status.ok(), success) << heard.status;
+}
+
+}  // namespace qanat::service

@@ -1,0 +1,306 @@
+// A router's Session, GetInfo and GetTokenizer over a real server and a real engine.
+#include <chrono>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/api/call_end.h"
+#include "common/api/tokenizer_proto.h"
+#include "common/base/error.h"
+#include "common/hash/sha256.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/fakes/fake_model_runner.h"
+#include "tests/worker/service/scripted_runner.h"
+#include "tests/worker/service/service_fixture.h"
+
+namespace qanat::service {
+namespace {
+
+namespace cluster = qanat::cluster::v1;
+
+// What a router heard of its calls, and whether it came in order.
+class HeardCalls {
+ public:
+  void Add(const cluster::SessionResponse& message) {
+    for (const cluster::CallEvent& event : message.events()) {
+      const uint64_t id = event.call_id();
+      EXPECT_EQ(ends_.count(id), 0u) << "an event after the end of call " << id;
+      if (event.has_accepted()) {
+        EXPECT_TRUE(calls_[id].messages.empty()) << "accepted after a response";
+        EXPECT_TRUE(accepted_.insert(id).second) << "accepted twice";
+      }
+      if (event.has_response()) {
+        EXPECT_EQ(accepted_.count(id), 1u) << "a response before accepted";
+        calls_[id].messages.push_back(event.response());
+      }
+      if (event.has_end()) {
+        calls_[id].status = api::FromCallEnd(event.end());
+        ends_.insert(id);
+        ExpectLaws(calls_[id]);
+      }
+    }
+  }
+  bool ended(uint64_t id) const { return ends_.count(id) > 0; }
+  bool accepted(uint64_t id) const { return accepted_.count(id) > 0; }
+  const Heard& call(uint64_t id) { return calls_[id]; }
+  size_t num_ended() const { return ends_.size(); }
+
+ private:
+  std::map<uint64_t, Heard> calls_;
+  std::set<uint64_t> accepted_, ends_;
+};
+
+cluster::SessionRequest Start(uint64_t id, uint64_t seed, int32_t max_tokens,
+                              std::vector<TokenId> prompt = {7, 8, 9}) {
+  cluster::SessionRequest request;
+  cluster::StartCall& start = *request.mutable_start();
+  start.set_call_id(id);
+  start.set_cache_namespace(std::string(16, 'n'));
+  *start.mutable_request()->mutable_token_ids()->mutable_ids() = {prompt.begin(), prompt.end()};
+  start.mutable_request()->mutable_sampling()->set_seed(seed);
+  start.mutable_request()->mutable_stopping()->set_max_tokens(max_tokens);
+  start.mutable_request()->mutable_stopping()->set_ignore_eos(true);
+  start.mutable_request()->mutable_output()->set_token_ids(true);
+  return request;
+}
+
+cluster::SessionRequest Cancel(uint64_t id) {
+  cluster::SessionRequest request;
+  request.mutable_cancel()->set_call_id(id);
+  return request;
+}
+
+class SessionTest : public ::testing::Test {
+ protected:
+  // Long enough that no call ends by itself before it is cancelled.
+  static constexpr int32_t kEndless = 90000;
+
+  static FixtureOptions Options() {
+    FixtureOptions options;
+    options.context_length = 100000;
+    options.num_blocks = 65536;
+    options.max_seqs = 32;
+    return options;
+  }
+
+  SessionTest() : worker_(runner_, Options()), stub_(cluster::WorkerService::NewStub(worker_.Connect())) {}
+
+  // Reads until `id` has ended, or the stream.
+  template <typename Stream>
+  static bool ReadUntilEnd(Stream& stream, uint64_t id, HeardCalls& heard) {
+    for (cluster::SessionResponse message; !heard.ended(id) && stream.Read(&message);) heard.Add(message);
+    return heard.ended(id);
+  }
+
+  ScriptedRunner runner_{fakes::ByteToken('x')};
+  Worker worker_;
+  std::unique_ptr<cluster::WorkerService::Stub> stub_;
+};
+
+TEST_F(SessionTest, CarriesManyCallsOnOneStream) {
+  grpc::ClientContext context;
+  const auto stream = stub_->Session(&context);
+  for (uint64_t id = 1; id <= 20; ++id) ASSERT_TRUE(stream->Write(Start(id, id, static_cast<int32_t>(id))));
+  HeardCalls heard;
+  for (uint64_t id = 1; id <= 20; ++id) {
+    ASSERT_TRUE(ReadUntilEnd(*stream, id, heard));
+    EXPECT_TRUE(heard.accepted(id));
+    EXPECT_TRUE(heard.call(id).status.ok()) << heard.call(id).status;
+    EXPECT_EQ(heard.call(id).ids(), std::vector<TokenId>(id, fakes::ByteToken('x')));
+    EXPECT_EQ(heard.call(id).last().seed(), id);
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(SessionTest, GathersTheTokensOfAStepInOneMessage) {
+  runner_.Allow(0);
+  grpc::ClientContext context;
+  const auto stream = stub_->Session(&context);
+  for (uint64_t id = 1; id <= 10; ++id) ASSERT_TRUE(stream->Write(Start(id, id, 40)));
+  while (worker_.live().size() < 10) std::this_thread::yield();
+  runner_.Allow(-1);
+  HeardCalls heard;
+  int messages = 0;
+  int events = 0;
+  for (cluster::SessionResponse message; heard.num_ended() < 10 && stream->Read(&message);) {
+    ++messages;
+    events += message.events_size();
+    heard.Add(message);
+  }
+  EXPECT_EQ(heard.num_ended(), 10u);
+  EXPECT_LT(messages, events / 2);
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(SessionTest, CancelEndsOneCallAndLeavesTheOthers) {
+  runner_.Allow(2);
+  grpc::ClientContext context;
+  const auto stream = stub_->Session(&context);
+  ASSERT_TRUE(stream->Write(Start(1, 1, kEndless)));
+  ASSERT_TRUE(stream->Write(Start(2, 2, 5)));
+  ASSERT_TRUE(stream->Write(Cancel(1)));
+  ASSERT_TRUE(stream->Write(Cancel(77)));  // unknown: nothing happens
+  // The third call is accepted after the cancel was read.
+  ASSERT_TRUE(stream->Write(Start(3, 3, 1)));
+  HeardCalls heard;
+  for (cluster::SessionResponse message; !heard.accepted(3) && stream->Read(&message);) heard.Add(message);
+  runner_.Allow(-1);
+  ASSERT_TRUE(ReadUntilEnd(*stream, 1, heard));
+  ASSERT_TRUE(ReadUntilEnd(*stream, 2, heard));
+  ASSERT_TRUE(ReadUntilEnd(*stream, 3, heard));
+  EXPECT_EQ(heard.call(1).status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(heard.call(1).last().finish().reason(), v1::FINISH_REASON_CANCELLED);
+  EXPECT_TRUE(heard.call(2).status.ok());
+  EXPECT_TRUE(heard.call(3).status.ok());
+  EXPECT_TRUE(worker_.WaitUntilIdle());
+}
+
+TEST_F(SessionTest, ASessionThatBreaksCancelsAllItsCalls) {
+  for (const bool politely : {true, false}) {
+    runner_.Allow(1);
+    grpc::ClientContext context;
+    const auto stream = stub_->Session(&context);
+    for (uint64_t id = 1; id <= 8; ++id) ASSERT_TRUE(stream->Write(Start(id, id, kEndless)));
+    HeardCalls heard;
+    for (cluster::SessionResponse message; !heard.accepted(8) && stream->Read(&message);) heard.Add(message);
+    if (politely) {
+      stream->WritesDone();
+      runner_.Allow(-1);
+      for (cluster::SessionResponse message; stream->Read(&message);) heard.Add(message);
+      EXPECT_TRUE(stream->Finish().ok());
+      EXPECT_EQ(heard.num_ended(), 8u);
+      for (uint64_t id = 1; id <= 8; ++id) EXPECT_FALSE(heard.call(id).status.ok());
+    } else {
+      context.TryCancel();
+      runner_.Allow(-1);
+      EXPECT_FALSE(stream->Finish().ok());
+    }
+    EXPECT_TRUE(worker_.WaitUntilIdle());
+  }
+}
+
+TEST_F(SessionTest, ACallsRefusalIsItsOwnEnd) {
+  grpc::ClientContext context;
+  const auto stream = stub_->Session(&context);
+  cluster::SessionRequest bad_namespace = Start(1, 1, 1);
+  bad_namespace.mutable_start()->set_cache_namespace("short");
+  cluster::SessionRequest bad_field = Start(2, 2, 1);
+  bad_field.mutable_start()->mutable_request()->mutable_sampling()->set_top_p(0);
+  cluster::SessionRequest late = Start(3, 3, 1);
+  late.mutable_start()->mutable_timeout()->set_seconds(-1);
+  cluster::SessionRequest text = Start(4, 4, 1);
+  text.mutable_start()->mutable_request()->set_text("plain text works as well");
+  for (const auto& request : {bad_namespace, bad_field, late, text}) ASSERT_TRUE(stream->Write(request));
+  HeardCalls heard;
+  for (uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(ReadUntilEnd(*stream, id, heard));
+  EXPECT_EQ(FieldOf(heard.call(1).status), "cache_namespace");
+  EXPECT_EQ(FieldOf(heard.call(2).status), "sampling.top_p");
+  EXPECT_EQ(heard.call(3).status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(heard.call(4).status.ok());
+  for (uint64_t id = 1; id <= 3; ++id) EXPECT_FALSE(heard.accepted(id));
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(SessionTest, ARouterThatReusesALiveIdLosesTheStream) {
+  for (const uint64_t second : {uint64_t{1}, uint64_t{0}}) {
+    runner_.Allow(0);
+    grpc::ClientContext context;
+    const auto stream = stub_->Session(&context);
+    ASSERT_TRUE(stream->Write(Start(1, 1, kEndless)));
+    cluster::SessionResponse accepted;
+    ASSERT_TRUE(stream->Read(&accepted));
+    ASSERT_TRUE(stream->Write(Start(second, 2, kEndless)));
+    runner_.Allow(-1);
+    for (cluster::SessionResponse message; stream->Read(&message);) {
+    }
+    EXPECT_EQ(FieldOf(rpc::FromGrpc(stream->Finish())), "call_id");
+    EXPECT_TRUE(worker_.WaitUntilIdle());
+  }
+}
+
+TEST_F(SessionTest, ClosingSessionsEndsThemAndRefusesNewOnes) {
+  grpc::ClientContext context;
+  const auto stream = stub_->Session(&context);
+  ASSERT_TRUE(stream->Write(Start(1, 1, 3)));
+  HeardCalls heard;
+  ASSERT_TRUE(ReadUntilEnd(*stream, 1, heard));
+  worker_.worker_service().CloseSessions();
+  cluster::SessionResponse message;
+  EXPECT_FALSE(stream->Read(&message));
+  EXPECT_EQ(ReasonOf(rpc::FromGrpc(stream->Finish())), "DRAINING");
+  grpc::ClientContext late_context;
+  EXPECT_EQ(ReasonOf(rpc::FromGrpc(stub_->Session(&late_context)->Finish())), "DRAINING");
+}
+
+TEST_F(SessionTest, TellsItsFactsAndHandsOutItsTokenizer) {
+  cluster::GetInfoResponse info;
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(stub_->GetInfo(&context, {}, &info).ok());
+  }
+  EXPECT_EQ(info.model_id(), "tiny");
+  EXPECT_EQ(info.epoch(), 99u);
+  EXPECT_EQ(info.hash_check(), api::HashCheck(hash::kPublicKey, "f00d", 16));
+  EXPECT_EQ(info.total_blocks(), 65536);
+
+  grpc::ClientContext context;
+  const auto reader = stub_->GetTokenizer(&context, {});
+  std::string bytes, digest;
+  for (cluster::GetTokenizerResponse part; reader->Read(&part);) {
+    EXPECT_TRUE(digest.empty());
+    bytes += part.chunk();
+    digest = part.sha256();
+  }
+  ASSERT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(hash::Sha256(bytes), digest);
+  cluster::Tokenizer proto;
+  ASSERT_TRUE(proto.ParseFromString(bytes));
+  const auto tokenizer = text::Tokenizer::Create(*api::FromProto(proto));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->Fingerprint(), worker_.tokenizer().Fingerprint());
+}
+
+// A19 for routers: calls cut at random, some with the stream.
+TEST(SessionStormTest, RandomCancelsLeaveNothingBehind) {
+  FixtureOptions options;
+  options.num_blocks = 64;
+  fakes::FakeModelRunner runner(options.num_blocks, 16, 250);
+  Worker worker(runner, options);
+  const auto stub = cluster::WorkerService::NewStub(worker.Connect());
+  std::mt19937 random(11);
+  for (int round = 0; round < 10; ++round) {
+    grpc::ClientContext context;
+    const auto stream = stub->Session(&context);
+    HeardCalls heard;
+    std::thread reader([&] {
+      for (cluster::SessionResponse message; stream->Read(&message);) heard.Add(message);
+    });
+    for (uint64_t id = 1; id <= 50; ++id) {
+      stream->Write(Start(id, random(), static_cast<int32_t>(1 + random() % 100),
+                          std::vector<TokenId>(1 + random() % 40, 9)));
+      if (random() % 2 == 0) stream->Write(Cancel(1 + random() % id));
+    }
+    if (round % 2 == 0) {
+      context.TryCancel();
+    } else {
+      stream->WritesDone();
+    }
+    reader.join();
+    stream->Finish();
+    if (round % 2 == 1) {
+      EXPECT_EQ(heard.num_ended(), 50u);
+    }
+    EXPECT_TRUE(worker.WaitUntilIdle());
+  }
+}
+
+}  // namespace
+}  // namespace qanat::service

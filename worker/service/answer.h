@@ -1,0 +1,60 @@
+// From token ids to the messages of one choice.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/text/detokenizer.h"
+#include "common/text/stop_matcher.h"
+#include "common/text/tokenizer.h"
+#include "qanat/v1/inference.pb.h"
+
+namespace qanat::service {
+
+// What: turns the output of one choice into GenerateResponses: whole characters only, nothing of a stop
+// string, positions without gap or repeat. The text of a message is certain: it never changes by what comes
+// later. Token ids, if asked for, are ready at once while text may wait for the rest of its character or of a
+// possible stop. Owns what is not yet taken; `tokenizer` outlives it. Threads: one at a time. Errors: none.
+//
+// Invariants
+//  1 the messages taken cover tokens 0 .. covered_ - 1, each once
+//  2 covered_ <= num_tokens_; after a stop both stay where the token stands that completed it
+class Answer {
+ public:
+  Answer(const text::Tokenizer& tokenizer, std::vector<std::string> stops, bool return_token_ids);
+
+  // The next token of the output. Ignored after a stop: the answer has ended. REQUIRES: id is in the
+  // vocabulary.
+  void Append(TokenId id);
+
+  // The answer has ended by other means than a stop string: releases what was held back. A stop may still
+  // turn up in the U+FFFD of a character that was never completed.
+  void Finish();
+
+  // The index of the stop string that ended the answer.
+  std::optional<int> stop() const { return matcher_.matched(); }
+  // Tokens that count: those up to the one that completed the stop.
+  int32_t num_tokens() const { return num_tokens_; }
+  // There is text or are ids to take.
+  bool HasNews() const { return !text_.empty() || !ids_.empty(); }
+  size_t pending_bytes() const { return text_.size() + ids_.size() * sizeof(TokenId); }
+
+  // Everything since the last call: first_token, text, token_ids.
+  v1::GenerateResponse Take();
+
+ private:
+  void Feed(const std::string& text);
+
+  text::Detokenizer detokenizer_;
+  text::StopMatcher matcher_;
+  const bool return_token_ids_;
+  std::string text_;
+  std::vector<TokenId> ids_;
+  int32_t num_tokens_ = 0;
+  int32_t covered_ = 0;
+};
+
+}  // namespace qanat::service

@@ -1,0 +1,123 @@
+// One generation, from the caller's request to the last message.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/api/generate.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/hash/block_hash.h"
+#include "qanat/v1/inference.pb.h"
+#include "worker/engine/request.h"
+#include "worker/service/answer.h"
+#include "worker/service/service_context.h"
+
+namespace qanat::service {
+
+class Generation;
+
+// What: hears that a generation may have something to take. Threads: any, the engine's too; must not block,
+// and is not called under a lock.
+class GenerationListener {
+ public:
+  virtual ~GenerationListener() = default;
+  virtual void OnNews(const std::shared_ptr<Generation>& generation) = 0;
+};
+
+// Why a transport aborts.
+absl::Status CallerLeft();
+absl::Status ReaderStalled(Duration limit);
+
+// What the transport knows of a call.
+struct Call {
+  std::shared_ptr<const v1::GenerateRequest> request;
+  hash::Namespace cache_namespace{};
+  std::optional<Time> deadline;
+};
+
+// What: validates a request, encodes its prompt, submits it, turns its tokens into messages and ends it once.
+// The unary stream and the Session are two transports over it: each takes what there is when it can write.
+// Owns its answer; shared by the engine (until OnEnd), the transport and running tasks. It holds its listener
+// until its end, so that the transport lives as long. Threads: Start once; Abort from any; OnTokens and OnEnd
+// are the engine's; the functions of the transport's side from one thread at a time. Nothing blocks. Errors:
+// whatever goes wrong becomes end(); the text of INTERNAL is for the log and hidden by the transport.
+class Generation final : public engine::TokenSink, public std::enable_shared_from_this<Generation> {
+ public:
+  Generation(const ServiceContext& context, std::shared_ptr<GenerationListener> listener);
+
+  // Cheap checks here; encoding on the text pool, but for token ids, which need none.
+  void Start(Call call);
+  // Instead of Start: the transport refuses the call.
+  void Reject(absl::Status status);
+  // Ends it in any state, within one step of the engine. `why` is the status unless the answer is complete by
+  // then. The first call counts.
+  void Abort(engine::EndReason reason, absl::Status why);
+
+  void OnTokens(int32_t first, absl::Span<const TokenId> tokens) override EXCLUDES(mu_);
+  void OnEnd(const engine::Outcome& outcome) override EXCLUDES(mu_);
+
+  // --- The transport's side ---
+  // Works up what the engine has told; the functions below tell the result. It leaves tokens alone while a
+  // good deal of text waits to be taken, so a slow reader costs bounded memory.
+  void Advance() EXCLUDES(mu_);
+  // The engine took it. Once true, always true.
+  bool accepted() const EXCLUDES(mu_);
+  bool HasResponse() const { return last_.has_value() || (answer_.has_value() && answer_->HasNews()); }
+  // Tokens were left alone: call Advance() again when the response is taken.
+  bool HasMore() const { return !backlog_.empty(); }
+  // REQUIRES: HasResponse().
+  v1::GenerateResponse TakeResponse();
+  // Set when the response to be taken now, if there is one, is the last.
+  const std::optional<absl::Status>& end() const { return end_; }
+
+ private:
+  struct Aborted {
+    engine::EndReason reason;
+    absl::Status why;
+  };
+
+  void EncodeAndSubmit();
+  absl::StatusOr<engine::Request> BuildRequest();
+  void Submit(engine::Request request) EXCLUDES(mu_);
+  void Refuse(absl::Status status) EXCLUDES(mu_);
+  absl::Status AbortedStatus() const EXCLUDES(mu_);
+  void Cancel(Aborted aborted) EXCLUDES(mu_);
+  void Notify() EXCLUDES(mu_);
+
+  void AppendBacklog();
+  void Conclude(const engine::Outcome& outcome);
+  absl::Status StatusOf(engine::EndReason reason, const engine::Outcome& outcome) const EXCLUDES(mu_);
+  v1::GenerateResponse LastResponse(engine::EndReason reason, const engine::Outcome& outcome);
+  void Report(engine::EndReason reason, const engine::Outcome& outcome, const absl::Status& status)
+      EXCLUDES(mu_);
+  void End(absl::Status status) EXCLUDES(mu_);
+
+  const ServiceContext& context_;
+
+  // Of Start and EncodeAndSubmit, then constant.
+  Call call_;
+  api::GenerateParams params_;
+  Time arrival_;
+
+  mutable Mutex mu_;
+  std::shared_ptr<GenerationListener> listener_ GUARDED_BY(mu_);
+  SequenceId id_ GUARDED_BY(mu_) = {};  // 0 until Submit has returned
+  bool accepted_ GUARDED_BY(mu_) = false;
+  std::optional<Aborted> aborted_ GUARDED_BY(mu_);
+  std::vector<TokenId> inbox_ GUARDED_BY(mu_);  // told, not yet worked up
+  std::optional<engine::Outcome> outcome_ GUARDED_BY(mu_);
+  std::optional<absl::Status> refused_ GUARDED_BY(mu_);
+
+  // Of the transport's side.
+  std::optional<Answer> answer_;  // made by Start, before anybody else
+  std::vector<TokenId> backlog_;  // taken from the inbox, not yet in the answer
+  std::optional<v1::GenerateResponse> last_;
+  std::optional<absl::Status> end_;
+};
+
+}  // namespace qanat::service

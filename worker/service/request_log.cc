@@ -1,0 +1,56 @@
+#include "worker/service/request_log.h"
+
+#include "absl/strings/ascii.h"
+#include "common/base/error.h"
+#include "common/base/log.h"
+
+namespace qanat::service {
+namespace {
+
+constexpr size_t kMaxLabelBytes = 64;
+
+double Ms(Duration duration) { return Seconds(duration) * 1e3; }
+
+}  // namespace
+
+std::string SafeLabel(std::string_view label) {
+  std::string safe(label.substr(0, kMaxLabelBytes));
+  for (char& c : safe) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) &&
+        std::string_view(".:_-").find(c) == std::string_view::npos) {
+      c = '?';
+    }
+  }
+  return safe;
+}
+
+std::string_view NameOf(engine::EndReason reason) {
+  switch (reason) {
+    case engine::EndReason::kStop:
+      return "stop";
+    case engine::EndReason::kLength:
+      return "length";
+    case engine::EndReason::kCancelled:
+      return "cancelled";
+    case engine::EndReason::kDeadline:
+      return "deadline";
+    case engine::EndReason::kError:
+      break;
+  }
+  return "error";
+}
+
+void LogEnd(SequenceId id, std::string_view request_id, const engine::Outcome& outcome, Duration total) {
+  const bool failed = outcome.reason == engine::EndReason::kError;
+  spdlog::log(failed ? spdlog::level::warn : spdlog::level::info,
+              "request end sequence={} request_id={} outcome={} reason={} prompt_tokens={} cached_tokens={} "
+              "completion_tokens={} queue_ms={:.3f} prefill_ms={:.3f} decode_ms={:.3f} total_ms={:.3f} "
+              "preemptions={} "
+              "recomputed_tokens={}",
+              ToInt(id), SafeLabel(request_id), NameOf(outcome.reason), ReasonOf(outcome.status),
+              outcome.prompt_tokens, outcome.cached_tokens, outcome.completion_tokens, Ms(outcome.queue),
+              Ms(outcome.prefill), Ms(outcome.decode), Ms(total), outcome.preemptions,
+              outcome.recomputed_tokens);
+}
+
+}  // namespace qanat::service

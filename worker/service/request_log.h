@@ -1,0 +1,23 @@
+// The one line that a request leaves in the log.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "worker/engine/request.h"
+
+namespace qanat::service {
+
+// Logs ids, counts, timings and outcome; never a prompt or an answer.
+void LogEnd(SequenceId id, std::string_view request_id, const engine::Outcome& outcome, Duration total);
+
+// A caller's label made safe for a log of any format: letters, digits and ".:_-", others as '?', 64 bytes at
+// most.
+std::string SafeLabel(std::string_view label);
+
+// "stop", "length", "cancelled", "deadline", "error": as metrics and logs call it.
+std::string_view NameOf(engine::EndReason reason);
+
+}  // namespace qanat::service

@@ -1,0 +1,90 @@
+// All requests of one router, on one stream.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "grpcpp/support/server_callback.h"
+#include "qanat/cluster/v1/worker.pb.h"
+#include "worker/service/generation.h"
+#include "worker/service/serial_task.h"
+#include "worker/service/service_context.h"
+#include "worker/service/write_gate.h"
+
+namespace qanat::service {
+
+// What: starts and cancels generations as a router asks, and tells the events of all of them in one message
+// whenever the stream takes one. When the stream ends, by either side, its generations are cancelled. Owns
+// itself from Begin until gRPC's OnDone, and its calls until their end is told. Threads: reactions on gRPC's;
+// Drain on the stream pool, never twice at once. Nothing blocks. Errors: a call's are its own CallEnd; a
+// router that breaks the protocol loses the stream.
+class SessionReactor final
+    : public grpc::ServerBidiReactor<cluster::v1::SessionRequest, cluster::v1::SessionResponse>,
+      public std::enable_shared_from_this<SessionReactor> {
+ public:
+  SessionReactor(const ServiceContext& context, grpc::CallbackServerContext& call);
+
+  // Once, right after it was made.
+  void Begin();
+  // Ends the stream with `status`, after what still runs on it was cancelled and told. The first call counts.
+  // Any thread.
+  void Close(absl::Status status) EXCLUDES(mu_);
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override EXCLUDES(mu_);
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  // One call: hears its generation's news for the session.
+  struct SessionCall final : public GenerationListener, public std::enable_shared_from_this<SessionCall> {
+    void OnNews(const std::shared_ptr<Generation>&) override { session->MarkDirty(shared_from_this()); }
+
+    uint64_t id = 0;
+    std::shared_ptr<SessionReactor> session;  // shared: a call keeps its stream until it has ended
+    std::shared_ptr<Generation> generation;
+    // Of Drain.
+    bool told_accepted = false;
+    bool told_end = false;
+    bool waits = false;  // in waiting_
+  };
+
+  absl::Status Handle(const std::shared_ptr<cluster::v1::SessionRequest>& request) EXCLUDES(mu_);
+  absl::Status HandleStart(const std::shared_ptr<cluster::v1::SessionRequest>& request) EXCLUDES(mu_);
+  void MarkDirty(std::shared_ptr<SessionCall> call) EXCLUDES(mu_);
+
+  void Drain() EXCLUDES(mu_);
+  void AdvanceDirty() EXCLUDES(mu_);
+  // False while a write is under way.
+  bool MayWrite();
+  // Fills message_ with the events of calls, up to a bound.
+  void CollectEvents() EXCLUDES(mu_);
+  void AddEvents(SessionCall& call) EXCLUDES(mu_);
+  bool Broken() EXCLUDES(mu_);
+  void FinishIfOver() EXCLUDES(mu_);
+
+  const ServiceContext& context_;
+  grpc::CallbackServerContext& stream_;
+  SerialTask drain_;
+  WriteGate gate_;
+  std::shared_ptr<SessionReactor> self_;
+  std::shared_ptr<cluster::v1::SessionRequest> request_;  // of the read under way
+
+  Mutex mu_;
+  std::unordered_map<uint64_t, std::shared_ptr<SessionCall>> calls_ GUARDED_BY(mu_);  // whose end is not told
+  std::vector<std::shared_ptr<SessionCall>> dirty_ GUARDED_BY(mu_);                   // with news
+  std::optional<absl::Status> closed_ GUARDED_BY(mu_);
+  bool broken_ GUARDED_BY(mu_) = false;  // a write failed: nobody reads
+  bool over_ GUARDED_BY(mu_) = false;    // Finish was called: no call may begin
+
+  // Of Drain.
+  std::deque<std::shared_ptr<SessionCall>> waiting_;  // advanced, something to tell
+  cluster::v1::SessionResponse message_;
+};
+
+}  // namespace qanat::service
