@@ -35,11 +35,25 @@ struct GemmRange {
   int panel_end = 0;
   int row_begin = 0;
   int row_end = 0;
+  // The panel that the calling thread will probably be given next: fetched meanwhile. May lie behind the
+  // matrix.
+  int next_panel = 0;
 };
 
-// 64-byte aligned scratch that a call needs, for weights of any format with this many inputs.
-static inline int64_t GemmScratchBytes(int cols) {
-  return static_cast<int64_t>(cols + kTileDepth) * kPanelColumns * 4;
+// Inputs that the fast path unpacks at a time, in tiles: two panels of them fill half of a first-level cache.
+constexpr int kGemmStretchTiles = 18;
+constexpr int kUnpackedTileBytes = 640;
+
+// 64-byte aligned scratch that a call needs, for weights of any format: a panel of floats, or a stretch of
+// two unpacked panels and the sums of all rows.
+static inline int64_t GemmScratchBytes(int cols, int rows) {
+  const int64_t panel = static_cast<int64_t>(cols) * kPanelColumns * 4;
+  const int64_t padded_rows = (rows + kRowBlock - 1) / kRowBlock * kRowBlock;
+  const int64_t stretch = 2 * kGemmStretchTiles * kUnpackedTileBytes + padded_rows * 2 * kPanelColumns * 4;
+  // The scalar path unpacks a whole panel.
+  const int64_t unpacked = (cols / kTileDepth + 1) * static_cast<int64_t>(kUnpackedTileBytes);
+  const int64_t larger = panel > stretch ? panel : stretch;
+  return larger > unpacked ? larger : unpacked;
 }
 
 }  // namespace qanat::kernels

@@ -22,11 +22,10 @@ struct QuerySet {
   AttentionPartial total[kMaxQueries];
 };
 
-// Keys [first, first + 64) of a sequence, of which `count` are visible; the rest is never read.
+// Keys [first, first + 64) of a sequence; those that no query sees are not read.
 struct KeyTile {
   const std::byte* blocks[kTileBlocks];  // K of the head; V follows
-  int count;
-  int NumBlocks() const { return (count + kBlockTokens - 1) / kBlockTokens; }
+  const std::byte* ahead[kTileBlocks];   // the blocks of the next tile, to be fetched meanwhile
 };
 
 __m512 LowHalves(__m512i pairs) { return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16)); }
@@ -66,10 +65,12 @@ float TreeMax(__m512 v) {
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
+void Fetch(const std::byte* line) { _mm_prefetch(reinterpret_cast<const char*>(line), _MM_HINT_T0); }
+
 // Scores of kQueries queries against kBlocks blocks of keys.
 template <int kQueries, int kBlocks>
-void ScoreBlocks(const std::byte* const* blocks, int head_dim, const float (*q)[kMaxHeadDim],
-                 float (*p)[kTileKeys]) {
+void ScoreBlocks(const std::byte* const* blocks, const std::byte* const* ahead, int head_dim,
+                 const float (*q)[kMaxHeadDim], float (*p)[kTileKeys]) {
   __m512 acc[kQueries][kBlocks];
   QANAT_UNROLL
   for (int n = 0; n < kQueries; ++n) {
@@ -81,6 +82,7 @@ void ScoreBlocks(const std::byte* const* blocks, int head_dim, const float (*q)[
     QANAT_UNROLL
     for (int b = 0; b < kBlocks; ++b) {
       const __m512i line = _mm512_load_si512(blocks[b] + i * 64);
+      Fetch(ahead[b] + i * 64);
       even[b] = LowHalves(line);
       odd[b] = HighHalves(line);
     }
@@ -103,51 +105,68 @@ void ScoreBlocks(const std::byte* const* blocks, int head_dim, const float (*q)[
 }
 
 template <int kQueries>
-void Scores(const KeyTile& tile, int head_dim, const float (*q)[kMaxHeadDim], float (*p)[kTileKeys]) {
-  const int num_blocks = tile.NumBlocks();
+void Scores(const KeyTile& tile, int num_blocks, int head_dim, const float (*q)[kMaxHeadDim],
+            float (*p)[kTileKeys]) {
   int b = 0;
   for (; b + 2 <= num_blocks; b += 2) {
     const auto at = reinterpret_cast<float(*)[kTileKeys]>(&p[0][b * kBlockTokens]);
-    ScoreBlocks<kQueries, 2>(tile.blocks + b, head_dim, q, at);
+    ScoreBlocks<kQueries, 2>(tile.blocks + b, tile.ahead + b, head_dim, q, at);
   }
   if (b < num_blocks) {
     const auto at = reinterpret_cast<float(*)[kTileKeys]>(&p[0][b * kBlockTokens]);
-    ScoreBlocks<kQueries, 1>(tile.blocks + b, head_dim, q, at);
+    ScoreBlocks<kQueries, 1>(tile.blocks + b, tile.ahead + b, head_dim, q, at);
   }
 }
 
-// Scores become probabilities; returns what the state so far must be multiplied by.
-float Softmax(int count, float* p, AttentionPartial& state) {
+// The lanes of block `b` that a query with `count` visible keys sees.
+__mmask16 Visible(int count, int b) {
+  const int left = count - b * kBlockTokens;
+  return left >= kBlockTokens ? 0xFFFF : left > 0 ? static_cast<__mmask16>((1u << left) - 1) : 0;
+}
+
+float TileMax(int count, const float* p) {
   const __m512 lowest = _mm512_set1_ps(BitsToFloat(0xFF800000u));
-  __m512 score[kTileBlocks];
-  __mmask16 visible[kTileBlocks];
+  __m512 max = lowest;
   QANAT_UNROLL
   for (int b = 0; b < kTileBlocks; ++b) {
-    const int left = count - b * kBlockTokens;
-    visible[b] = left >= kBlockTokens ? 0xFFFF : left > 0 ? static_cast<__mmask16>((1u << left) - 1) : 0;
-    score[b] = _mm512_mask_loadu_ps(lowest, visible[b], p + b * kBlockTokens);
+    max = _mm512_max_ps(max, _mm512_mask_loadu_ps(lowest, Visible(count, b), p + b * kBlockTokens));
   }
-  const float tile_max =
-      TreeMax(_mm512_max_ps(_mm512_max_ps(score[0], score[1]), _mm512_max_ps(score[2], score[3])));
-  const float max = state.max < tile_max ? tile_max : state.max;
-  QANAT_UNROLL
-  for (int b = 0; b < kTileBlocks; ++b) {
-    score[b] = _mm512_maskz_mov_ps(visible[b], Exp2Vector(_mm512_sub_ps(score[b], _mm512_set1_ps(max))));
-    _mm512_store_ps(p + b * kBlockTokens, score[b]);
-  }
-  const float correction = Exp2(state.max - max);
-  const float sum =
-      TreeSum(_mm512_add_ps(_mm512_add_ps(score[0], score[1]), _mm512_add_ps(score[2], score[3])));
-  state.max = max;
-  state.sum = __builtin_fmaf(state.sum, correction, sum);
-  return correction;
+  return TreeMax(max);
 }
 
-// out = out * correction, then += p_j * v_j over the visible keys in ascending order; dimensions
-// [16 line, 16 (line + kLines)).
+// Scores become probabilities; returns their sum.
+float Exponentiate(int count, float max, float* p) {
+  __m512 lanes[kTileBlocks];
+  QANAT_UNROLL
+  for (int b = 0; b < kTileBlocks; ++b) {
+    const __m512 score = _mm512_sub_ps(_mm512_load_ps(p + b * kBlockTokens), _mm512_set1_ps(max));
+    lanes[b] = _mm512_maskz_mov_ps(Visible(count, b), Exp2Vector(score));
+    _mm512_store_ps(p + b * kBlockTokens, lanes[b]);
+  }
+  return TreeSum(_mm512_add_ps(_mm512_add_ps(lanes[0], lanes[1]), _mm512_add_ps(lanes[2], lanes[3])));
+}
+
+// The softmax step of `queries` queries; correction[n] is what the output of n so far must be multiplied by.
+void Softmax(int queries, const int* counts, float (*p)[kTileKeys], AttentionPartial* state,
+             float* correction) {
+  alignas(64) float change[16] = {};
+  for (int n = 0; n < queries; ++n) {
+    const float tile_max = TileMax(counts[n], p[n]);
+    const float max = state[n].max < tile_max ? tile_max : state[n].max;
+    change[n] = state[n].max - max;
+    state[n].max = max;
+  }
+  _mm512_store_ps(correction, Exp2Vector(_mm512_load_ps(change)));
+  for (int n = 0; n < queries; ++n) {
+    state[n].sum = __builtin_fmaf(state[n].sum, correction[n], Exponentiate(counts[n], state[n].max, p[n]));
+  }
+}
+
+// out = out * correction, then += p_j * v_j for j in [begin, end) in ascending order; dimensions
+// [16 line, 16 (line + kLines)). REQUIRES: begin is even.
 template <int kQueries, int kLines>
-void AddValues(const KeyTile& tile, int head_dim, int line, const float (*p)[kTileKeys],
-               const float* correction, AttentionPartial* state) {
+void AddLines(const KeyTile& tile, int begin, int end, int head_dim, int line, const float (*p)[kTileKeys],
+              const float* correction, AttentionPartial* state) {
   __m512 acc[kQueries][kLines];
   QANAT_UNROLL
   for (int n = 0; n < kQueries; ++n) {
@@ -158,16 +177,16 @@ void AddValues(const KeyTile& tile, int head_dim, int line, const float (*p)[kTi
     }
   }
   const int64_t values = static_cast<int64_t>(head_dim) * kBlockTokens * 2 + line * 64;
-  int j = 0;
-  for (; j + 2 <= tile.count; j += 2) {
-    const std::byte* pair = tile.blocks[j / kBlockTokens] + values + j % kBlockTokens / 2 * head_dim * 4;
-    __m512i tokens[kLines];
-    QANAT_UNROLL
-    for (int l = 0; l < kLines; ++l) tokens[l] = _mm512_load_si512(pair + l * 64);
+  int j = begin;
+  for (; j + 2 <= end; j += 2) {
+    const int64_t at = values + j % kBlockTokens / 2 * head_dim * 4;
+    const std::byte* pair = tile.blocks[j / kBlockTokens] + at;
     QANAT_UNROLL
     for (int l = 0; l < kLines; ++l) {
-      const __m512 even = LowHalves(tokens[l]);
-      const __m512 odd = HighHalves(tokens[l]);
+      const __m512i tokens = _mm512_load_si512(pair + l * 64);
+      Fetch(tile.ahead[j / kBlockTokens] + at + l * 64);
+      const __m512 even = LowHalves(tokens);
+      const __m512 odd = HighHalves(tokens);
       QANAT_UNROLL
       for (int n = 0; n < kQueries; ++n)
         acc[n][l] = _mm512_fmadd_ps(_mm512_set1_ps(p[n][j]), even, acc[n][l]);
@@ -176,7 +195,7 @@ void AddValues(const KeyTile& tile, int head_dim, int line, const float (*p)[kTi
         acc[n][l] = _mm512_fmadd_ps(_mm512_set1_ps(p[n][j + 1]), odd, acc[n][l]);
     }
   }
-  if (j < tile.count) {
+  if (j < end) {
     const std::byte* pair = tile.blocks[j / kBlockTokens] + values + j % kBlockTokens / 2 * head_dim * 4;
     QANAT_UNROLL
     for (int l = 0; l < kLines; ++l) {
@@ -194,39 +213,52 @@ void AddValues(const KeyTile& tile, int head_dim, int line, const float (*p)[kTi
 }
 
 template <int kQueries>
-void TileQueries(const KeyTile& tile, int head_dim, int first, QuerySet& set) {
-  float correction[kQueries];
-  Scores<kQueries>(tile, head_dim, set.q + first, set.p + first);
-  for (int n = 0; n < kQueries; ++n)
-    correction[n] = Softmax(tile.count, set.p[first + n], set.state[first + n]);
+void AddValues(const KeyTile& tile, int begin, int end, int head_dim, const float (*p)[kTileKeys],
+               const float* correction, AttentionPartial* state) {
   const int lines = head_dim / 16;
   int line = 0;
   for (; line + 4 <= lines; line += 4) {
-    AddValues<kQueries, 4>(tile, head_dim, line, set.p + first, correction, set.state + first);
+    AddLines<kQueries, 4>(tile, begin, end, head_dim, line, p, correction, state);
   }
   for (; line + 2 <= lines; line += 2) {
-    AddValues<kQueries, 2>(tile, head_dim, line, set.p + first, correction, set.state + first);
+    AddLines<kQueries, 2>(tile, begin, end, head_dim, line, p, correction, state);
   }
-  for (; line < lines; ++line) {
-    AddValues<kQueries, 1>(tile, head_dim, line, set.p + first, correction, set.state + first);
+  for (; line < lines; ++line) AddLines<kQueries, 1>(tile, begin, end, head_dim, line, p, correction, state);
+}
+
+// Queries [first, first + kQueries) of the set over one tile. counts[n], ascending, is how many of its keys n
+// sees.
+template <int kQueries>
+void TileQueries(const KeyTile& tile, int head_dim, int first, const int* counts, QuerySet& set) {
+  alignas(64) float correction[16];
+  const int num_blocks = (counts[kQueries - 1] + kBlockTokens - 1) / kBlockTokens;
+  float(*p)[kTileKeys] = set.p + first;
+  AttentionPartial* state = set.state + first;
+  Scores<kQueries>(tile, num_blocks, head_dim, set.q + first, p);
+  Softmax(kQueries, counts, p, state, correction);
+  // Together as far as all see an even number of keys, then each to its own end.
+  const int common = counts[0] == counts[kQueries - 1] ? counts[0] : counts[0] & ~1;
+  AddValues<kQueries>(tile, 0, common, head_dim, p, correction, state);
+  const float one = 1;
+  for (int n = 0; n < kQueries && common < counts[kQueries - 1]; ++n) {
+    AddValues<1>(tile, common, counts[n], head_dim, p + n, &one, state + n);
   }
 }
 
-// Queries [first, first + count) of the set over one tile that all of them see to the same length.
-void Tile(const KeyTile& tile, int head_dim, int first, int count, QuerySet& set) {
-  switch (count) {
+void Tile(const KeyTile& tile, int head_dim, int first, int queries, const int* counts, QuerySet& set) {
+  switch (queries) {
     case 1:
-      return TileQueries<1>(tile, head_dim, first, set);
+      return TileQueries<1>(tile, head_dim, first, counts, set);
     case 2:
-      return TileQueries<2>(tile, head_dim, first, set);
+      return TileQueries<2>(tile, head_dim, first, counts, set);
     case 3:
-      return TileQueries<3>(tile, head_dim, first, set);
+      return TileQueries<3>(tile, head_dim, first, counts, set);
     case 4:
-      return TileQueries<4>(tile, head_dim, first, set);
+      return TileQueries<4>(tile, head_dim, first, counts, set);
     case 5:
-      return TileQueries<5>(tile, head_dim, first, set);
+      return TileQueries<5>(tile, head_dim, first, counts, set);
     default:
-      return TileQueries<kMaxQueries>(tile, head_dim, first, set);
+      return TileQueries<kMaxQueries>(tile, head_dim, first, counts, set);
   }
 }
 
@@ -239,12 +271,17 @@ struct Span {
   int rows;
 };
 
-KeyTile TileAt(const AttentionParams& params, int kv_head, int first_key, int count) {
+// The tile at `first_key`, in a context of `visible` keys.
+KeyTile TileAt(const AttentionParams& params, int kv_head, int first_key, int visible) {
   KeyTile tile;
-  tile.count = count < kTileKeys ? count : kTileKeys;
-  for (int b = 0; b < tile.NumBlocks(); ++b) {
-    tile.blocks[b] =
-        KvHead(params.kv, KvElement::kBF16, params.block_table[first_key / kBlockTokens + b], kv_head);
+  const int last_block = (visible - 1) / kBlockTokens;
+  for (int b = 0; b < kTileBlocks; ++b) {
+    const int block = first_key / kBlockTokens + b;
+    const int next = block + kTileBlocks;
+    tile.blocks[b] = KvHead(params.kv, KvElement::kBF16,
+                            params.block_table[block < last_block ? block : last_block], kv_head);
+    tile.ahead[b] = KvHead(params.kv, KvElement::kBF16,
+                           params.block_table[next < last_block ? next : last_block], kv_head);
   }
   return tile;
 }
@@ -270,18 +307,18 @@ void Partition(const AttentionParams& params, const Span& span, int partition, Q
     for (int i = 0; i < params.kv.head_dim; i += 16)
       _mm512_store_ps(set.state[n].out + i, _mm512_setzero_ps());
   }
-  const int first_visible = params.first_position + span.row + 1;
-  for (int t = 0; t < kPartitionKeys / kTileKeys; ++t) {
-    const int key = partition * kPartitionKeys + t * kTileKeys;
-    if (first_visible - key >= kTileKeys) {
-      Tile(TileAt(params, span.kv_head, key, kTileKeys), params.kv.head_dim, 0, span.rows * span.heads, set);
-      continue;
+  const int visible = params.first_position + span.row + span.rows;  // to the last row
+  for (int key = partition * kPartitionKeys; key < (partition + 1) * kPartitionKeys && key < visible;
+       key += kTileKeys) {
+    int counts[kMaxQueries];
+    int first = 0;  // the first query that sees any key of the tile
+    for (int n = 0; n < span.rows * span.heads; ++n) {
+      const int count = visible - (span.rows - 1 - n / span.heads) - key;
+      counts[n] = count < kTileKeys ? count : kTileKeys;
+      if (count <= 0) first = n + 1;
     }
-    for (int r = 0; r < span.rows; ++r) {
-      const int visible = first_visible + r - key;
-      if (visible <= 0) continue;
-      Tile(TileAt(params, span.kv_head, key, visible), params.kv.head_dim, r * span.heads, span.heads, set);
-    }
+    const KeyTile tile = TileAt(params, span.kv_head, key, visible);
+    Tile(tile, params.kv.head_dim, first, span.rows * span.heads - first, counts + first, set);
   }
 }
 

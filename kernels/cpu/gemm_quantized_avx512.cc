@@ -1,7 +1,8 @@
 // Quantised products with vpdpbusd: unsigned codes of the weights times signed codes of the activations.
 //
-// A register tile is up to 6 rows x 2 panels of 16 columns. Few rows unpack nibbles in registers; many rows
-// unpack a panel once, into scratch that stays in the near caches while all rows pass over it.
+// A register tile is up to 6 rows x 2 panels of 16 columns. Few rows unpack nibbles in registers. Many rows
+// unpack a stretch of the panels once, into scratch that stays in the first-level cache while all rows pass
+// over it; sums are carried from stretch to stretch in memory, which changes no bit.
 #include <immintrin.h>
 
 #include "kernels/cpu/paths.h"
@@ -11,8 +12,10 @@ namespace qanat::kernels {
 namespace {
 
 constexpr int kColumnTiles = 2;
-constexpr int kUnpackFromRows = 3 * kRowBlock;
-constexpr int kPrefetchBytes = 16 * 64;
+constexpr int kUnpackFromRows = 2 * kRowBlock + 1;
+constexpr int kStretchTiles = kGemmStretchTiles;
+// Row blocks that share the fetching of the next panels.
+constexpr int kFetchingBlocks = 3;
 
 // A tile unpacked: 8 lines of codes and two of float32 scales (d and m, or the d of both halves).
 struct alignas(64) UnpackedTile {
@@ -27,7 +30,7 @@ __m512 LoadHalves(const std::byte* source) {
 }
 
 // Reads tiles as they are packed. Pair(t, i) gives lines 2 i and 2 i + 1 of tile t.
-template <WeightFormat kFormat, bool kPrefetch>
+template <WeightFormat kFormat>
 struct PackedPanel {
   static constexpr FormatFacts kFacts = FactsOf(kFormat);
   const std::byte* values;
@@ -37,15 +40,12 @@ struct PackedPanel {
     constexpr bool kNibbles = kFacts.tile_value_bytes == 256;
     const std::byte* line = values + tile * kFacts.tile_value_bytes + pair * (kNibbles ? 64 : 128);
     low = _mm512_load_si512(line);
-    if constexpr (kPrefetch) _mm_prefetch(reinterpret_cast<const char*>(line + kPrefetchBytes), _MM_HINT_T0);
     if constexpr (kNibbles) {
       const __m512i mask = _mm512_set1_epi8(15);
       high = _mm512_and_si512(_mm512_srli_epi16(low, 4), mask);
       low = _mm512_and_si512(low, mask);
     } else {
       high = _mm512_load_si512(line + 64);
-      if constexpr (kPrefetch)
-        _mm_prefetch(reinterpret_cast<const char*>(line + 64 + kPrefetchBytes), _MM_HINT_T0);
     }
   }
 
@@ -69,6 +69,17 @@ struct ScratchPanel {
   }
   __m512 Scale(int64_t tile, int group) const { return tiles[tile].scales[group]; }
   __m512 Minimum(int64_t tile) const { return tiles[tile].scales[1]; }
+};
+
+// Memory to be fetched while a tile is computed: `lines` cache lines for each step over the inputs.
+struct Ahead {
+  const std::byte* next;
+  int lines;
+
+  void Fetch() {
+    for (int i = 0; i < lines; ++i) _mm_prefetch(reinterpret_cast<const char*>(next + i * 64), _MM_HINT_T1);
+    next += lines * 64;
+  }
 };
 
 template <WeightFormat kFormat>
@@ -149,91 +160,125 @@ void Store(const GemmParams& params, int panel, int row, __m512 value) {
   _mm512_mask_storeu_ps(out, mask, value);
 }
 
+// Tiles [begin, end) of the inputs, and where the sums of one row block wait between stretches.
+struct Stretch {
+  int begin;
+  int end;
+  __m512* sums;  // [kCols][kRows]
+  Ahead ahead;
+};
+
 template <WeightFormat kFormat, int kRows, int kCols, typename Panel>
-void Tile(const GemmParams& params, const Panel (&panels)[kCols], int panel, int row) {
+void Tile(const GemmParams& params, const Panel (&panels)[kCols], int panel, int row, Stretch stretch) {
   const int64_t num_tiles = params.weight->num_tiles;
   const QuantizedCell* cells = params.quantized.cells + row / kRowBlock * num_tiles * kRowBlock;
   __m512 acc[kCols][kRows];
   QANAT_UNROLL
   for (int c = 0; c < kCols; ++c) {
     QANAT_UNROLL
-    for (int r = 0; r < kRows; ++r) acc[c][r] = _mm512_setzero_ps();
+    for (int r = 0; r < kRows; ++r) {
+      acc[c][r] = stretch.begin == 0 ? _mm512_setzero_ps() : stretch.sums[c * kRows + r];
+    }
   }
-  for (int64_t tile = 0; tile < num_tiles; ++tile) {
+  for (int64_t tile = stretch.begin; tile < stretch.end; ++tile) {
+    stretch.ahead.Fetch();
     AddTile<kFormat, kRows, kCols>(panels, tile, cells + tile * kRowBlock, acc);
   }
   QANAT_UNROLL
   for (int c = 0; c < kCols; ++c) {
     QANAT_UNROLL
-    for (int r = 0; r < kRows; ++r) Store(params, panel + c, row + r, acc[c][r]);
+    for (int r = 0; r < kRows; ++r) {
+      if (stretch.end == num_tiles) {
+        Store(params, panel + c, row + r, acc[c][r]);
+      } else {
+        stretch.sums[c * kRows + r] = acc[c][r];
+      }
+    }
   }
 }
 
 template <WeightFormat kFormat, int kCols, typename Panel>
-void RowBlock(const GemmParams& params, const Panel (&panels)[kCols], int panel, int row, int rows) {
+void RowBlock(const GemmParams& params, const Panel (&panels)[kCols], int panel, int row, int rows,
+              const Stretch& stretch) {
   switch (rows) {
     case 1:
-      return Tile<kFormat, 1, kCols>(params, panels, panel, row);
+      return Tile<kFormat, 1, kCols>(params, panels, panel, row, stretch);
     case 2:
-      return Tile<kFormat, 2, kCols>(params, panels, panel, row);
+      return Tile<kFormat, 2, kCols>(params, panels, panel, row, stretch);
     case 3:
-      return Tile<kFormat, 3, kCols>(params, panels, panel, row);
+      return Tile<kFormat, 3, kCols>(params, panels, panel, row, stretch);
     case 4:
-      return Tile<kFormat, 4, kCols>(params, panels, panel, row);
+      return Tile<kFormat, 4, kCols>(params, panels, panel, row, stretch);
     case 5:
-      return Tile<kFormat, 5, kCols>(params, panels, panel, row);
+      return Tile<kFormat, 5, kCols>(params, panels, panel, row, stretch);
     default:
-      return Tile<kFormat, kRowBlock, kCols>(params, panels, panel, row);
+      return Tile<kFormat, kRowBlock, kCols>(params, panels, panel, row, stretch);
   }
 }
 
+// All rows of the range over tiles [begin, end) of kCols panels; `sums` holds 12 vectors a row block.
 template <WeightFormat kFormat, int kCols, typename Panel>
-void AllRows(const GemmParams& params, const Panel (&panels)[kCols], int panel, const GemmRange& range) {
-  for (int row = range.row_begin; row < range.row_end; row += kRowBlock) {
+void AllRows(const GemmParams& params, const Panel (&panels)[kCols], int panel, const GemmRange& range,
+             int begin, int end, __m512* sums) {
+  const PackedMatrix& weight = *params.weight;
+  const int blocks = (range.row_end - range.row_begin + kRowBlock - 1) / kRowBlock;
+  const int fetching = blocks < kFetchingBlocks ? blocks : kFetchingBlocks;
+  const int64_t lines_a_tile =
+      (kCols * weight.panel_bytes / 64 / fetching + weight.num_tiles - 1) / weight.num_tiles;
+  const std::byte* next =
+      PanelValues(weight, panel + kCols < range.panel_end ? panel + kCols : range.next_panel);
+  for (int block = 0; block < blocks; ++block) {
+    const int row = range.row_begin + block * kRowBlock;
     const int rows = range.row_end - row < kRowBlock ? range.row_end - row : kRowBlock;
-    RowBlock<kFormat, kCols>(params, panels, panel, row, rows);
+    const int64_t fetched = (static_cast<int64_t>(block) * weight.num_tiles + begin) * lines_a_tile * 64;
+    const int lines = block < fetching ? static_cast<int>(lines_a_tile) : 0;
+    RowBlock<kFormat, kCols>(params, panels, panel, row, rows,
+                             {begin, end, sums + block * kColumnTiles * kRowBlock, {next + fetched, lines}});
   }
 }
 
+// Tiles [begin, end) to out[0] and on.
 template <WeightFormat kFormat>
-void Unpack(const PackedPanel<kFormat, false>& panel, int64_t num_tiles, UnpackedTile* out) {
-  constexpr FormatFacts kFacts = FactsOf(kFormat);
-  for (int64_t tile = 0; tile < num_tiles; ++tile) {
+void Unpack(const PackedPanel<kFormat>& panel, int begin, int end, UnpackedTile* out) {
+  for (int64_t tile = begin; tile < end; ++tile, ++out) {
     for (int pair = 0; pair < kTileDepth / 8; ++pair) {
-      panel.Pair(tile, pair, out[tile].lines[2 * pair], out[tile].lines[2 * pair + 1]);
+      panel.Pair(tile, pair, out->lines[2 * pair], out->lines[2 * pair + 1]);
     }
-    out[tile].scales[0] = panel.Scale(tile, 0);
-    if constexpr (kFacts.has_minimum) out[tile].scales[1] = panel.Minimum(tile);
+    out->scales[0] = panel.Scale(tile, 0);
+    if constexpr (FactsOf(kFormat).has_minimum) out->scales[1] = panel.Minimum(tile);
   }
 }
 
-template <WeightFormat kFormat, bool kPrefetch>
-PackedPanel<kFormat, kPrefetch> PanelOf(const GemmParams& params, int panel) {
-  return {PanelValues(*params.weight, panel), PanelScales(*params.weight, panel)};
+template <WeightFormat kFormat, int kCols>
+void UnpackedColumns(const GemmParams& params, const PackedPanel<kFormat> (&packed)[kCols], int panel,
+                     const GemmRange& range, UnpackedTile* scratch) {
+  const int num_tiles = params.weight->num_tiles;
+  const int stretches = (num_tiles + kStretchTiles - 1) / kStretchTiles;
+  const int step = (num_tiles + stretches - 1) / stretches;
+  __m512* sums = reinterpret_cast<__m512*>(scratch + kColumnTiles * kStretchTiles);
+  for (int begin = 0; begin < num_tiles; begin += step) {
+    const int end = begin + step < num_tiles ? begin + step : num_tiles;
+    ScratchPanel panels[kCols];
+    for (int c = 0; c < kCols; ++c) {
+      Unpack<kFormat>(packed[c], begin, end, scratch + c * step);
+      panels[c].tiles = scratch + c * step - begin;
+    }
+    AllRows<kFormat, kCols>(params, panels, panel, range, begin, end, sums);
+  }
 }
 
 template <WeightFormat kFormat, int kCols>
 void Columns(const GemmParams& params, int panel, const GemmRange& range, UnpackedTile* scratch) {
-  const int rows = range.row_end - range.row_begin;
-  const int64_t num_tiles = params.weight->num_tiles;
+  PackedPanel<kFormat> panels[kCols];
+  for (int c = 0; c < kCols; ++c) {
+    panels[c] = {PanelValues(*params.weight, panel + c), PanelScales(*params.weight, panel + c)};
+  }
   if constexpr (FactsOf(kFormat).tile_value_bytes == 256) {
-    if (rows >= kUnpackFromRows) {
-      ScratchPanel panels[kCols];
-      for (int c = 0; c < kCols; ++c) {
-        Unpack<kFormat>(PanelOf<kFormat, false>(params, panel + c), num_tiles, scratch + c * num_tiles);
-        panels[c].tiles = scratch + c * num_tiles;
-      }
-      return AllRows<kFormat, kCols>(params, panels, panel, range);
+    if (range.row_end - range.row_begin >= kUnpackFromRows) {
+      return UnpackedColumns<kFormat, kCols>(params, panels, panel, range, scratch);
     }
   }
-  if (rows <= kRowBlock) {
-    PackedPanel<kFormat, true> panels[kCols];
-    for (int c = 0; c < kCols; ++c) panels[c] = PanelOf<kFormat, true>(params, panel + c);
-    return AllRows<kFormat, kCols>(params, panels, panel, range);
-  }
-  PackedPanel<kFormat, false> panels[kCols];
-  for (int c = 0; c < kCols; ++c) panels[c] = PanelOf<kFormat, false>(params, panel + c);
-  AllRows<kFormat, kCols>(params, panels, panel, range);
+  AllRows<kFormat, kCols>(params, panels, panel, range, 0, params.weight->num_tiles, nullptr);
 }
 
 template <WeightFormat kFormat>

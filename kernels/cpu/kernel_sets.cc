@@ -48,7 +48,7 @@ const KernelSet& Avx512Kernels() {
       .gemm = Avx512Gemm,
       .rms_norm = avx512::RmsNorm,
       .silu_mul = avx512::SiluMul,
-      .rope_store = avx512::RopeStoreBf16,
+      .rope_store = Avx512RopeStore,
       .attend = Avx512Attend,
       .attend_partition = Avx512AttendPartition,
       .merge_partitions = Avx512Merge,

@@ -31,6 +31,7 @@ void ScalarAttendPartition(const AttentionParams& params, int kv_head, int row, 
 void ScalarMerge(const AttentionParams& params, int kv_head, int row, const AttentionPartial* partials);
 
 void Avx512Quantize(const QuantizeParams& params, int row_begin, int row_end);
+void Avx512RopeStore(const RopeStoreParams& params, int row_begin, int row_end);
 void Avx512QuantizedGemm(const GemmParams& params, const GemmRange& range, std::byte* scratch);
 void Avx512FloatGemm(const GemmParams& params, const GemmRange& range);
 void Avx512Attend(const AttentionParams& params, int kv_head, int row_begin, int row_end);

@@ -1,6 +1,7 @@
 // The reference path: float32 throughout, plain loops over 16 lanes.
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/paths.h"
+#include "kernels/cpu/unroll.h"
 #include "kernels/exp2.h"
 
 namespace qanat::kernels::QANAT_KERNEL_ISA {
@@ -40,32 +41,32 @@ void DequantizePanel(const PackedMatrix& matrix, int panel, float* out) {
   }
 }
 
-// One panel times `kRows` rows: out[row][lane].
+// 16 lanes as one value: an optimiser left to find them in loops over rows and inputs may turn the loops
+// around.
+using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
+
+void LoadLanes(const float* from, Lanes& to) { std::memcpy(&to, from, sizeof(to)); }
+
+// One panel times `kRows` rows: out[row].
 template <int kRows>
-void PanelTimesRows(const float* panel, int cols, const float* in, int64_t stride,
-                    float (&out)[kRows][kLanes]) {
-  for (int row = 0; row < kRows; ++row) {
-    for (int lane = 0; lane < kLanes; ++lane) out[row][lane] = 0;
-  }
+void PanelTimesRows(const float* panel, int cols, const float* in, int64_t stride, Lanes (&out)[kRows]) {
+  for (int row = 0; row < kRows; ++row) out[row] = Lanes{};
   for (int begin = 0; begin < cols; begin += kChunk) {
     const int end = begin + kChunk < cols ? begin + kChunk : cols;
-    float chunk[kRows][kLanes] = {};
+    Lanes chunk[kRows] = {};
     for (int k = begin; k < end; ++k) {
-      const float* weight = panel + static_cast<int64_t>(k) * kLanes;
-      for (int row = 0; row < kRows; ++row) {
-        const float x = in[row * stride + k];
-        for (int lane = 0; lane < kLanes; ++lane) chunk[row][lane] += weight[lane] * x;
-      }
+      Lanes weight;
+      LoadLanes(panel + static_cast<int64_t>(k) * kLanes, weight);
+      QANAT_UNROLL
+      for (int row = 0; row < kRows; ++row) chunk[row] += weight * in[row * stride + k];
     }
-    for (int row = 0; row < kRows; ++row) {
-      for (int lane = 0; lane < kLanes; ++lane) out[row][lane] += chunk[row][lane];
-    }
+    for (int row = 0; row < kRows; ++row) out[row] += chunk[row];
   }
 }
 
 template <int kRows>
 void PanelRows(const GemmParams& params, const float* panel_values, int panel, int row) {
-  float sums[kRows][kLanes];
+  Lanes sums[kRows];
   PanelTimesRows<kRows>(panel_values, params.weight->cols, params.in + row * params.in_stride,
                         params.in_stride, sums);
   const int first = panel * kLanes;
@@ -79,9 +80,12 @@ void PanelRows(const GemmParams& params, const float* panel_values, int panel, i
 }
 
 float Dot(const float* a, const float* b, int count) {
-  float lane[kLanes] = {};
+  Lanes lane = {};
   for (int i = 0; i < count; i += kLanes) {
-    for (int l = 0; l < kLanes; ++l) lane[l] += a[i + l] * b[i + l];
+    Lanes x, y;
+    LoadLanes(a + i, x);
+    LoadLanes(b + i, y);
+    lane += x * y;
   }
   for (int width = kLanes / 2; width > 0; width /= 2) {
     for (int l = 0; l < width; ++l) lane[l] += lane[l + width];

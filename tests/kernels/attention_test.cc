@@ -183,11 +183,11 @@ TEST(AttentionTest, EqualsTheDefinitionInDoublePrecision) {
   std::mt19937 rng(1);
   for (const KernelSet* path : AllPaths()) {
     for (const Shape& shape : kShapes) {
-      const Sequence sequence(rng, shape, 300);
+      const Sequence sequence(rng, shape, 260);
       const std::vector<float> out = Outputs(*path, sequence, rng, 50);
       const bool rounds = path->kv_element == KvElement::kBF16;
       const Twin twin(sequence, rounds);
-      for (const int row : {0, 1, 15, 16, 63, 64, 255, 256, 299}) {
+      for (const int row : {0, 1, 15, 16, 63, 64, 255, 256, 259}) {
         for (int head = 0; head < shape.num_heads; ++head) {
           const std::vector<double> expected = twin.Row(row, head);
           for (int i = 0; i < shape.head_dim; ++i) {
@@ -207,23 +207,24 @@ TEST(AttentionTest, BitsDependOnNeitherChunksNorBlocksNorPartitioning) {
   std::mt19937 rng(2);
   for (const KernelSet* path : AllPaths()) {
     for (const Shape& shape : {kShapes[0], kShapes[1], kShapes[4]}) {
-      const Sequence sequence(rng, shape, shape.head_dim == 32 ? 590 : 270);
+      const Sequence sequence(rng, shape, shape.head_dim == 32 ? 530 : 70);
       const std::vector<float> whole = Outputs(*path, sequence, rng, sequence.length);
       for (const int chunk : {1, 7, 64}) {
         ASSERT_EQ(Outputs(*path, sequence, rng, chunk), whole) << path->name << " chunks of " << chunk;
       }
-      ASSERT_EQ(Outputs(*path, sequence, rng, 100, true), whole) << path->name << " by partition";
+      ASSERT_EQ(Outputs(*path, sequence, rng, 30, true), whole) << path->name << " by partition";
     }
   }
 }
 
 TEST(AttentionTest, FastPathsGiveTheSameBits) {
   std::mt19937 rng(3);
-  for (int trial = 0; trial < 60; ++trial) {
+  for (int trial = 0; trial < 32; ++trial) {
     Shape shape = kShapes[trial % std::size(kShapes)];
     shape.num_kv_heads = 1 + static_cast<int>(rng() % 2);
-    shape.num_heads = shape.num_kv_heads * (1 + static_cast<int>(rng() % 14));
-    const Sequence sequence(rng, shape, 1 + static_cast<int>(rng() % 330));
+    shape.num_heads = shape.num_kv_heads * (1 + static_cast<int>(rng() % (trial % 4 == 0 ? 14 : 5)));
+    // The scalar path is slow: long sequences have small heads.
+    const Sequence sequence(rng, shape, 1 + static_cast<int>(rng() % (shape.head_dim <= 32 ? 330 : 100)));
     const int chunk = 1 + static_cast<int>(rng() % 80);
     const std::vector<float> scalar = Outputs(ScalarKernels(), sequence, rng, chunk);
     const std::vector<float> vector =

@@ -40,7 +40,7 @@ std::vector<float> Multiply(const KernelSet& path, const TestMatrix& weight, con
   params.out = out.data();
   params.out_stride = weight.rows;
   params.accumulate = initial != nullptr;
-  auto scratch = Scratch(weight.cols);
+  auto scratch = Scratch(weight.cols, rows);
   path.gemm(params, {0, NumPanels(weight.rows), 0, rows}, reinterpret_cast<std::byte*>(scratch.data()));
   return out;
 }
@@ -142,7 +142,7 @@ TEST(GemmTest, PartsOfTheRangeGiveTheSameBits) {
       path->quantize({in.data(), 256, {cells.data(), 8}}, 0, rows);
       std::vector<float> out(rows * 100, -1);
       const GemmParams params{&weight.packed, in.data(), 256, {cells.data(), 8}, out.data(), 100, false};
-      auto scratch = Scratch(256);
+      auto scratch = Scratch(256, rows);
       for (int panel = 0; panel < NumPanels(100); panel += 3) {
         for (int row = 0; row < rows; row += 12) {
           path->gemm(params, {panel, std::min(panel + 3, NumPanels(100)), row, std::min(row + 12, rows)},

@@ -38,7 +38,7 @@ struct Product {
     in = RandomFloats(rng, static_cast<size_t>(rows) * shape.inputs);
     out.resize(static_cast<size_t>(rows) * shape.outputs);
     cells.resize(NumQuantizedCells(rows, shape.inputs));
-    scratch = Scratch(shape.inputs);
+    scratch = Scratch(shape.inputs, rows);
     params = {&weight.packed, in.data(),     shape.inputs, {cells.data(), shape.inputs / kTileDepth},
               out.data(),     shape.outputs, false};
     FastPath().quantize({in.data(), shape.inputs, params.quantized}, 0, rows);
@@ -48,7 +48,7 @@ struct Product {
     for (int row = 0; row < rows; row += 96) {
       for (int panel = 0; panel < NumPanels(weight.rows); panel += 2) {
         const GemmRange range = {panel, std::min(panel + 2, NumPanels(weight.rows)), row,
-                                 std::min(rows, row + 96)};
+                                 std::min(rows, row + 96), panel + 2};
         FastPath().gemm(params, range, reinterpret_cast<std::byte*>(scratch.data()));
       }
     }

@@ -120,9 +120,9 @@ inline TestMatrix RandomMatrix(std::mt19937& rng, WeightFormat format, int rows,
   return matrix;
 }
 
-// Blocks of 64-byte aligned bytes for scratch.
-inline std::vector<TestMatrix::Line> Scratch(int cols) {
-  return std::vector<TestMatrix::Line>(GemmScratchBytes(cols) / 64 + 1);
+// 64-byte aligned scratch for products.
+inline std::vector<TestMatrix::Line> Scratch(int cols, int rows) {
+  return std::vector<TestMatrix::Line>(GemmScratchBytes(cols, rows) / 64 + 1);
 }
 
 }  // namespace qanat::kernels

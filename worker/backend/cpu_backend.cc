@@ -16,8 +16,12 @@ namespace {
 // Below this many elements an operation takes less time than waking a second thread does.
 constexpr int64_t kSerialElements = 8192;
 constexpr int kRowsATile = 8;
-constexpr int kPanelsATile = 2;
-constexpr int kGemmRows = 16 * kernels::kRowBlock;
+// A tile of a product: rows whose quantised input stays in a core's own cache, and a few panels, so that
+// there are enough tiles for all threads and yet one panel is computed while the next is fetched.
+constexpr int64_t kInputBytesATile = 320 << 10;
+constexpr int kMinPanelsATile = 2;
+constexpr int kMaxPanelsATile = 8;
+constexpr int kGemmTilesAThread = 8;
 constexpr int kAttentionRows = 16;
 // A row's partitions are worth spreading when there are fewer tiles than this for each thread.
 constexpr int kTilesAThread = 4;
@@ -63,10 +67,7 @@ CpuBackend::CpuBackend(const kernels::KernelSet& kernels, ThreadPoolOptions thre
 }
 
 absl::StatusOr<Weight> CpuBackend::LoadMatrix(absl::Span<const HostMatrix> parts) {
-  QANAT_ASSIGN_OR_RETURN(const Weight weight, weights_.AddMatrix(parts));
-  const int64_t cells = kernels::GemmScratchBytes(weights_.max_cols()) / 64 + 1;
-  for (auto& scratch : gemm_scratch_) scratch.resize(std::max<size_t>(scratch.size(), cells));
-  return weight;
+  return weights_.AddMatrix(parts);
 }
 
 absl::StatusOr<Weight> CpuBackend::LoadVector(const HostMatrix& vector) { return weights_.AddVector(vector); }
@@ -86,6 +87,9 @@ Activations CpuBackend::Allocate(int rows, int cols) {
   QANAT_CHECK(memory.ok()) << memory.status();
   const size_t cells = kernels::NumQuantizedCells(rows, cols);
   quantized_.resize(std::max(quantized_.size(), cells));
+  // An operation's input is an activation: these are the largest that a product can have.
+  const size_t scratch_cells = kernels::GemmScratchBytes(cols, rows) / sizeof(kernels::QuantizedCell) + 1;
+  for (auto& scratch : gemm_scratch_) scratch.resize(std::max(scratch.size(), scratch_cells));
   return {*memory, rows, cols};
 }
 
@@ -121,34 +125,45 @@ kernels::QuantizedRows CpuBackend::QuantizeInput(Activations in) {
   return rows;
 }
 
+CpuBackend::GemmTiling CpuBackend::TilingOf(const CpuMatrix& matrix, int rows) const {
+  constexpr int kBlock = kernels::kRowBlock;
+  const int64_t input_bytes =
+      int64_t{rows} * matrix.cols / kernels::kTileDepth * sizeof(kernels::QuantizedCell);
+  const int chunks = static_cast<int>(input_bytes / kInputBytesATile) + 1;
+  GemmTiling tiling;
+  tiling.rows_a_tile = CeilDiv(CeilDiv(rows, chunks), kBlock) * kBlock;
+  int panels = 0;
+  for (const MatrixSegment& segment : matrix.segments) panels += kernels::NumPanels(segment.packed.rows);
+  const int wanted = panels * chunks / (kGemmTilesAThread * pool_.num_threads());
+  tiling.panels_a_tile = std::clamp(wanted / 2 * 2, kMinPanelsATile, kMaxPanelsATile);
+  for (const MatrixSegment& segment : matrix.segments) {
+    tiling.column_tiles += CeilDiv(kernels::NumPanels(segment.packed.rows), tiling.panels_a_tile);
+  }
+  return tiling;
+}
+
 void CpuBackend::Multiply(Weight w, Activations in, Activations out, bool accumulate) {
   QANAT_DCHECK(in.cols == w.cols && out.cols == w.rows && in.rows == out.rows);
   const CpuMatrix& matrix = weights_.matrix(w);
   kernels::QuantizedRows quantized;
   if (matrix.quantized && kernels_.quantizes_activations) quantized = QuantizeInput(in);
-  const int row_chunks = CeilDiv(in.rows, kGemmRows);
-  int column_tiles = 0;
-  for (const MatrixSegment& segment : matrix.segments) {
-    column_tiles += CeilDiv(kernels::NumPanels(segment.packed.rows), kPanelsATile);
-  }
-  pool_.ParallelFor(row_chunks * column_tiles, [&](int tile, int thread) {
-    int column = tile % column_tiles;
-    const int row = tile / column_tiles * kGemmRows;
-    for (const MatrixSegment& segment : matrix.segments) {
-      const int panels = kernels::NumPanels(segment.packed.rows);
-      const int tiles = CeilDiv(panels, kPanelsATile);
-      if (column >= tiles) {
-        column -= tiles;
-        continue;
-      }
-      const kernels::GemmParams params{
-          &segment.packed, Floats(in), in.cols, quantized, Floats(out) + segment.first_output,
-          out.cols,        accumulate};
-      const kernels::GemmRange range{column * kPanelsATile, std::min(panels, (column + 1) * kPanelsATile),
-                                     row, std::min(in.rows, row + kGemmRows)};
-      kernels_.gemm(params, range, reinterpret_cast<std::byte*>(gemm_scratch_[thread].data()));
-      return;
+  const GemmTiling tiling = TilingOf(matrix, in.rows);
+  const int step = tiling.panels_a_tile;
+  pool_.ParallelFor(CeilDiv(in.rows, tiling.rows_a_tile) * tiling.column_tiles, [&](int tile, int thread) {
+    int column = tile % tiling.column_tiles;
+    const MatrixSegment* segment = matrix.segments.data();
+    while (column >= CeilDiv(kernels::NumPanels(segment->packed.rows), step)) {
+      column -= CeilDiv(kernels::NumPanels(segment->packed.rows), step);
+      ++segment;
     }
+    const int row = tile / tiling.column_tiles * tiling.rows_a_tile;
+    const kernels::GemmParams params{
+        &segment->packed, Floats(in), in.cols, quantized, Floats(out) + segment->first_output,
+        out.cols,         accumulate};
+    const kernels::GemmRange range{
+        column * step, std::min(kernels::NumPanels(segment->packed.rows), (column + 1) * step), row,
+        std::min(in.rows, row + tiling.rows_a_tile), (column + pool_.num_threads()) * step};
+    kernels_.gemm(params, range, reinterpret_cast<std::byte*>(gemm_scratch_[thread].data()));
   });
 }
 

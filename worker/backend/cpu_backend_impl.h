@@ -60,11 +60,18 @@ class CpuBackend final : public Backend {
     int begin;
     int end;
   };
+  // How a product is cut into tiles: whole panels of a segment times rows, columns first.
+  struct GemmTiling {
+    int rows_a_tile = 0;
+    int panels_a_tile = 0;
+    int column_tiles = 0;
+  };
 
   // Calls run(begin, end) over all rows, on one thread when there is little work.
   template <typename Run>
   void ForRows(int rows, int cols, const Run& run);
   void SplitRows(const BatchLayout& batch, int rows_a_run);
+  GemmTiling TilingOf(const CpuMatrix& matrix, int rows) const;
   void Multiply(Weight w, Activations in, Activations out, bool accumulate);
   kernels::QuantizedRows QuantizeInput(Activations in);
   kernels::AttentionParams AttentionOf(const RowRun& run, Activations qkv, int num_heads, int layer,

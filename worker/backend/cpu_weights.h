@@ -40,7 +40,6 @@ class CpuWeights {
   const float* vector(Weight weight) const { return entries_[weight.id].vector; }
 
   int64_t bytes() const { return bytes_; }
-  int max_cols() const { return max_cols_; }
 
  private:
   struct Entry {
@@ -54,7 +53,6 @@ class CpuWeights {
   ThreadPool& pool_;
   std::vector<Entry> entries_;
   int64_t bytes_ = 0;
-  int max_cols_ = 0;
 };
 
 }  // namespace qanat::backend
