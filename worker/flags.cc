@@ -1,7 +1,11 @@
 #include "worker/flags.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/ascii.h"
@@ -36,7 +40,9 @@ struct Raw {
   std::string stall_limit = "30s";
   std::string drain_limit = "30s";
   std::string watchdog = "10s";
+  std::string class_defaults = "1s,10s,10m";
   // One value is built, the others are refused by name.
+  std::string inter_token_target = "off";
   std::string device = "cpu";
   std::string kv_dtype = "auto";
   std::string eviction = "lru";
@@ -85,9 +91,12 @@ void AddEngine(CLI::App& app, Flags& flags, Raw& raw) {
   Add(app, "queue-requests", raw.queue_requests, "requests that may wait");
   Add(app, "queue-tokens", raw.queue_tokens, "prompt tokens that may wait");
   Add(app, "prefix-cache", raw.prefix_cache, "on or off");
+  Add(app, "class-defaults", raw.class_defaults,
+      "when a request without a deadline is due: interactive,standard,batch");
 }
 
 void AddUnbuilt(CLI::App& app, Raw& raw) {
+  Add(app, "inter-token-target", raw.inter_token_target, "off; not built yet");
   Add(app, "device", raw.device, "cpu; cuda, cuda-emu and sim are not built yet");
   Add(app, "kv-dtype", raw.kv_dtype,
       "auto: bf16, or float32 for the reference kernels; int8 is not built yet");
@@ -109,6 +118,7 @@ absl::Status CheckBuilt(const Raw& raw, const Flags& flags) {
     const std::string& value;
     std::string built;
   } kOnly[] = {
+      {"--inter-token-target", raw.inter_token_target, "off"},
       {"--device", raw.device, "cpu"},
       {"--kv-dtype", raw.kv_dtype == "auto" ? kv_dtype : raw.kv_dtype, kv_dtype},
       {"--eviction", raw.eviction, "lru"},
@@ -152,6 +162,18 @@ absl::Status ReadDuration(const char* flag, const std::string& text, Duration& v
   return absl::OkStatus();
 }
 
+absl::Status ReadClassDefaults(const std::string& text, std::array<Duration, 3>& defaults) {
+  const std::vector<std::string> parts = CLI::detail::split(text, ',');
+  if (parts.size() != defaults.size()) {
+    return absl::InvalidArgumentError(
+        "--class-defaults: three durations are needed: interactive,standard,batch");
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    QANAT_RETURN_IF_ERROR(ReadDuration("--class-defaults", parts[i], defaults[i]));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadNumbers(const Raw& raw, Flags& flags) {
   engine::EngineOptions& engine = flags.engine;
   QANAT_RETURN_IF_ERROR(ReadNumber("--threads", raw.threads, flags.backend.threads));
@@ -163,6 +185,7 @@ absl::Status ReadNumbers(const Raw& raw, Flags& flags) {
   QANAT_RETURN_IF_ERROR(ReadNumber("--chunk-tokens", raw.chunk_tokens, engine.chunk_tokens));
   QANAT_RETURN_IF_ERROR(ReadNumber("--queue-requests", raw.queue_requests, engine.queue_requests));
   QANAT_RETURN_IF_ERROR(ReadNumber("--queue-tokens", raw.queue_tokens, engine.queue_tokens));
+  QANAT_RETURN_IF_ERROR(ReadClassDefaults(raw.class_defaults, engine.class_defaults));
   QANAT_RETURN_IF_ERROR(ReadDuration("--stall-limit", raw.stall_limit, flags.stall_limit));
   QANAT_RETURN_IF_ERROR(ReadDuration("--drain-limit", raw.drain_limit, flags.drain_limit));
   return ReadDuration("--watchdog", raw.watchdog, flags.watchdog);
@@ -178,10 +201,10 @@ absl::Status Check(const Raw& raw, Flags& flags) {
   }
   flags.engine.prefix_cache = raw.prefix_cache == "on";
   if (flags.model_id.empty()) flags.model_id = flags.model.substr(flags.model.rfind('/') + 1);
-  // What is known only with the model is checked again with it.
+  // With the smallest context and pool: those that the model gives are checked with it.
   engine::EngineOptions known = flags.engine;
-  known.context_length = known.context_length > 0 ? known.context_length : 1;
-  known.num_blocks = known.num_blocks > 0 ? known.num_blocks : 1;
+  known.context_length = 2;
+  known.num_blocks = std::max(known.num_blocks, 1);
   return known.Validate();
 }
 
