@@ -1,7 +1,6 @@
 // qanat-router: puts the router together and runs it until a signal.
 #include <cstdio>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 
@@ -9,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/base/mutex.h"
+#include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/base/task_pool.h"
 #include "common/hash/block_hash.h"
@@ -36,19 +35,6 @@ namespace {
 constexpr Duration kDrainLimit = std::chrono::seconds(30);
 // Prompts that wait for a thread of the text pool.
 constexpr size_t kTextQueue = 4096;
-
-// Random numbers for any thread.
-class Random {
- public:
-  uint64_t Draw() EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    return engine_();
-  }
-
- private:
-  Mutex mu_;
-  std::mt19937_64 engine_ GUARDED_BY(mu_){(uint64_t{std::random_device()()} << 32) ^ std::random_device()()};
-};
 
 // What: all parts of a router. Members in the order in which they need each other: what is declared first is
 // used by what comes later, and by the links until the cluster is closed.
@@ -107,7 +93,7 @@ class Router {
   }
 
   RealClock clock_;
-  Random random_;
+  RandomSource random_;
   TokenizerStore tokenizers_;
   std::unique_ptr<RoutingPolicy> policy_;
   Cluster cluster_;

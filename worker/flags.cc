@@ -2,23 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <limits>
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "common/base/status_macros.h"
-#include "common/base/units.h"
-#include "common/base/version.h"
+#include "common/cli/command_line.h"
 
 namespace qanat::worker {
 namespace {
-
-constexpr int kMistake = 2;
 
 constexpr char kFooter[] =
     "Every flag is also QANAT_<NAME> in the environment (QANAT_KV_BLOCKS) and a key of the --config file.\n"
@@ -56,58 +48,54 @@ struct Raw {
   bool deterministic = false;
 };
 
-std::string Environment(const std::string& name) {
-  return absl::StrCat("QANAT_", absl::AsciiStrToUpper(absl::StrReplaceAll(name, {{"-", "_"}})));
-}
-
-void Add(CLI::App& app, const std::string& name, std::string& value, const std::string& help) {
-  app.add_option("--" + name, value, help)->envname(Environment(name))->capture_default_str();
-}
-
 void AddServing(CLI::App& app, Flags& flags, Raw& raw) {
-  Add(app, "model", flags.model, "GGUF file; required");
-  Add(app, "model-id", flags.model_id, "what callers write in `model`; default: the file's name");
-  Add(app, "listen", flags.listen, "gRPC; port 0 picks one and prints it");
-  Add(app, "metrics-listen", flags.metrics_listen, "plain HTTP, GET /metrics");
-  Add(app, "health-listen", flags.health_listen, "plain gRPC health: liveness, readiness");
-  Add(app, "hash-key-file", flags.hash_key_file, "cluster key of the block hash; default: a public constant");
-  Add(app, "stall-limit", raw.stall_limit, "a stream whose reader takes nothing for so long is cancelled");
-  Add(app, "drain-limit", raw.drain_limit, "how long requests may go on after SIGTERM");
-  Add(app, "watchdog", raw.watchdog, "a step longer than this ends the process");
-  Add(app, "log-format", flags.log_format, "text or json");
-  Add(app, "log-level", flags.log_level, "debug, info, warn, error or off");
+  cli::AddFlag(app, "model", flags.model, "GGUF file; required");
+  cli::AddFlag(app, "model-id", flags.model_id, "what callers write in `model`; default: the file's name");
+  cli::AddFlag(app, "listen", flags.listen, "gRPC; port 0 picks one and prints it");
+  cli::AddFlag(app, "metrics-listen", flags.metrics_listen, "plain HTTP, GET /metrics");
+  cli::AddFlag(app, "health-listen", flags.health_listen, "plain gRPC health: liveness, readiness");
+  cli::AddFlag(app, "hash-key-file", flags.hash_key_file,
+               "cluster key of the block hash; default: a public constant");
+  cli::AddFlag(app, "stall-limit", raw.stall_limit,
+               "a stream whose reader takes nothing for so long is cancelled");
+  cli::AddFlag(app, "drain-limit", raw.drain_limit, "how long requests may go on after SIGTERM");
+  cli::AddFlag(app, "watchdog", raw.watchdog, "a step longer than this ends the process");
+  cli::AddFlag(app, "log-format", flags.log_format, "text or json");
+  cli::AddFlag(app, "log-level", flags.log_level, "debug, info, warn, error or off");
 }
 
 void AddEngine(CLI::App& app, Flags& flags, Raw& raw) {
-  Add(app, "threads", raw.threads, "compute threads; 0: all of the cpuset");
-  Add(app, "kernels", flags.backend.kernels, "auto, avx512, scalar or reference (float32, float32 KV cache)");
-  Add(app, "kv-blocks", raw.kv_blocks, "blocks of the KV cache; 0: from --kv-memory");
-  Add(app, "kv-memory", raw.kv_memory,
-      "bytes of the KV cache (K, M, G: powers of 1024); 0: half of free memory");
-  Add(app, "block-size", raw.block_size, "tokens a block: 16");
-  Add(app, "max-batch-tokens", raw.max_batch_tokens, "tokens a step");
-  Add(app, "max-seqs", raw.max_seqs, "sequences that run at once");
-  Add(app, "chunk-tokens", raw.chunk_tokens, "prompt tokens of one sequence a step");
-  Add(app, "queue-requests", raw.queue_requests, "requests that may wait");
-  Add(app, "queue-tokens", raw.queue_tokens, "prompt tokens that may wait");
-  Add(app, "prefix-cache", raw.prefix_cache, "on or off");
-  Add(app, "class-defaults", raw.class_defaults,
-      "when a request without a deadline is due: interactive,standard,batch");
+  cli::AddFlag(app, "threads", raw.threads, "compute threads; 0: all of the cpuset");
+  cli::AddFlag(app, "kernels", flags.backend.kernels,
+               "auto, avx512, scalar or reference (float32, float32 KV cache)");
+  cli::AddFlag(app, "kv-blocks", raw.kv_blocks, "blocks of the KV cache; 0: from --kv-memory");
+  cli::AddFlag(app, "kv-memory", raw.kv_memory,
+               "bytes of the KV cache (K, M, G: powers of 1024); 0: half of free memory");
+  cli::AddFlag(app, "block-size", raw.block_size, "tokens a block: 16");
+  cli::AddFlag(app, "max-batch-tokens", raw.max_batch_tokens, "tokens a step");
+  cli::AddFlag(app, "max-seqs", raw.max_seqs, "sequences that run at once");
+  cli::AddFlag(app, "chunk-tokens", raw.chunk_tokens, "prompt tokens of one sequence a step");
+  cli::AddFlag(app, "queue-requests", raw.queue_requests, "requests that may wait");
+  cli::AddFlag(app, "queue-tokens", raw.queue_tokens, "prompt tokens that may wait");
+  cli::AddFlag(app, "prefix-cache", raw.prefix_cache, "on or off");
+  cli::AddFlag(app, "class-defaults", raw.class_defaults,
+               "when a request without a deadline is due: interactive,standard,batch");
 }
 
 void AddUnbuilt(CLI::App& app, Raw& raw) {
-  Add(app, "inter-token-target", raw.inter_token_target, "off; not built yet");
-  Add(app, "device", raw.device, "cpu; cuda, cuda-emu and sim are not built yet");
-  Add(app, "kv-dtype", raw.kv_dtype,
-      "auto: bf16, or float32 for the reference kernels; int8 is not built yet");
-  Add(app, "eviction", raw.eviction, "lru; adaptive is not built yet");
-  Add(app, "batching", raw.batching, "continuous; static is not built yet");
-  Add(app, "kv", raw.kv, "paged; contiguous is not built yet");
-  Add(app, "speculation", raw.speculation, "off; lookup is not built yet");
-  Add(app, "tensor-parallel-size", raw.tensor_parallel_size, "1; more is not built yet");
-  Add(app, "rank", raw.rank, "0; not built yet");
-  Add(app, "leader", raw.leader, "not built yet");
-  Add(app, "cluster-token-file", raw.cluster_token_file, "not built yet: Sessions come from loopback only");
+  cli::AddFlag(app, "inter-token-target", raw.inter_token_target, "off; not built yet");
+  cli::AddFlag(app, "device", raw.device, "cpu; cuda, cuda-emu and sim are not built yet");
+  cli::AddFlag(app, "kv-dtype", raw.kv_dtype,
+               "auto: bf16, or float32 for the reference kernels; int8 is not built yet");
+  cli::AddFlag(app, "eviction", raw.eviction, "lru; adaptive is not built yet");
+  cli::AddFlag(app, "batching", raw.batching, "continuous; static is not built yet");
+  cli::AddFlag(app, "kv", raw.kv, "paged; contiguous is not built yet");
+  cli::AddFlag(app, "speculation", raw.speculation, "off; lookup is not built yet");
+  cli::AddFlag(app, "tensor-parallel-size", raw.tensor_parallel_size, "1; more is not built yet");
+  cli::AddFlag(app, "rank", raw.rank, "0; not built yet");
+  cli::AddFlag(app, "leader", raw.leader, "not built yet");
+  cli::AddFlag(app, "cluster-token-file", raw.cluster_token_file,
+               "not built yet: Sessions come from loopback only");
   app.add_flag("--deterministic", raw.deterministic, "for GPUs only: a CPU always is");
 }
 
@@ -141,27 +129,6 @@ absl::Status CheckBuilt(const Raw& raw, const Flags& flags) {
   return absl::OkStatus();
 }
 
-template <typename Int>
-absl::Status ReadNumber(const char* flag, const std::string& text, Int& value) {
-  const absl::StatusOr<int64_t> size = ParseSize(text);
-  if (!size.ok()) return absl::InvalidArgumentError(absl::StrCat(flag, ": ", size.status().message()));
-  if (*size > std::numeric_limits<Int>::max()) {
-    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", text, " is too large"));
-  }
-  value = static_cast<Int>(*size);
-  return absl::OkStatus();
-}
-
-absl::Status ReadDuration(const char* flag, const std::string& text, Duration& value) {
-  const absl::StatusOr<Duration> duration = ParseDuration(text);
-  if (!duration.ok())
-    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", duration.status().message()));
-  if (*duration <= Duration::zero())
-    return absl::InvalidArgumentError(absl::StrCat(flag, " must be above 0"));
-  value = *duration;
-  return absl::OkStatus();
-}
-
 absl::Status ReadClassDefaults(const std::string& text, std::array<Duration, 3>& defaults) {
   const std::vector<std::string> parts = CLI::detail::split(text, ',');
   if (parts.size() != defaults.size()) {
@@ -169,26 +136,26 @@ absl::Status ReadClassDefaults(const std::string& text, std::array<Duration, 3>&
         "--class-defaults: three durations are needed: interactive,standard,batch");
   }
   for (size_t i = 0; i < parts.size(); ++i) {
-    QANAT_RETURN_IF_ERROR(ReadDuration("--class-defaults", parts[i], defaults[i]));
+    QANAT_RETURN_IF_ERROR(cli::ReadDuration("--class-defaults", parts[i], defaults[i]));
   }
   return absl::OkStatus();
 }
 
 absl::Status ReadNumbers(const Raw& raw, Flags& flags) {
   engine::EngineOptions& engine = flags.engine;
-  QANAT_RETURN_IF_ERROR(ReadNumber("--threads", raw.threads, flags.backend.threads));
-  QANAT_RETURN_IF_ERROR(ReadNumber("--kv-blocks", raw.kv_blocks, engine.num_blocks));
-  QANAT_RETURN_IF_ERROR(ReadNumber("--kv-memory", raw.kv_memory, flags.kv_memory));
-  QANAT_RETURN_IF_ERROR(ReadNumber("--block-size", raw.block_size, engine.block_size));
-  QANAT_RETURN_IF_ERROR(ReadNumber("--max-batch-tokens", raw.max_batch_tokens, engine.max_batch_tokens));
-  QANAT_RETURN_IF_ERROR(ReadNumber("--max-seqs", raw.max_seqs, engine.max_seqs));
-  QANAT_RETURN_IF_ERROR(ReadNumber("--chunk-tokens", raw.chunk_tokens, engine.chunk_tokens));
-  QANAT_RETURN_IF_ERROR(ReadNumber("--queue-requests", raw.queue_requests, engine.queue_requests));
-  QANAT_RETURN_IF_ERROR(ReadNumber("--queue-tokens", raw.queue_tokens, engine.queue_tokens));
+  QANAT_RETURN_IF_ERROR(cli::ReadNumber("--threads", raw.threads, flags.backend.threads));
+  QANAT_RETURN_IF_ERROR(cli::ReadNumber("--kv-blocks", raw.kv_blocks, engine.num_blocks));
+  QANAT_RETURN_IF_ERROR(cli::ReadNumber("--kv-memory", raw.kv_memory, flags.kv_memory));
+  QANAT_RETURN_IF_ERROR(cli::ReadNumber("--block-size", raw.block_size, engine.block_size));
+  QANAT_RETURN_IF_ERROR(cli::ReadNumber("--max-batch-tokens", raw.max_batch_tokens, engine.max_batch_tokens));
+  QANAT_RETURN_IF_ERROR(cli::ReadNumber("--max-seqs", raw.max_seqs, engine.max_seqs));
+  QANAT_RETURN_IF_ERROR(cli::ReadNumber("--chunk-tokens", raw.chunk_tokens, engine.chunk_tokens));
+  QANAT_RETURN_IF_ERROR(cli::ReadNumber("--queue-requests", raw.queue_requests, engine.queue_requests));
+  QANAT_RETURN_IF_ERROR(cli::ReadNumber("--queue-tokens", raw.queue_tokens, engine.queue_tokens));
   QANAT_RETURN_IF_ERROR(ReadClassDefaults(raw.class_defaults, engine.class_defaults));
-  QANAT_RETURN_IF_ERROR(ReadDuration("--stall-limit", raw.stall_limit, flags.stall_limit));
-  QANAT_RETURN_IF_ERROR(ReadDuration("--drain-limit", raw.drain_limit, flags.drain_limit));
-  return ReadDuration("--watchdog", raw.watchdog, flags.watchdog);
+  QANAT_RETURN_IF_ERROR(cli::ReadDuration("--stall-limit", raw.stall_limit, flags.stall_limit));
+  QANAT_RETURN_IF_ERROR(cli::ReadDuration("--drain-limit", raw.drain_limit, flags.drain_limit));
+  return cli::ReadDuration("--watchdog", raw.watchdog, flags.watchdog);
 }
 
 absl::Status Check(const Raw& raw, Flags& flags) {
@@ -213,29 +180,11 @@ absl::Status Check(const Raw& raw, Flags& flags) {
 std::optional<int> ParseFlags(int argc, char** argv, Flags& flags) {
   CLI::App app("A worker of a Qanat cluster: serves one model.", "qanat-worker");
   app.footer(kFooter);
-  app.set_version_flag(
-      "--version", absl::StrCat("qanat-worker ", std::string(Version()), " (", std::string(Revision()), ")"));
-  app.set_config("--config", "", "read flags from this file, a line NAME=VALUE each");
-  bool print_config = false;
-  app.add_flag("--print-config", print_config, "print all flags as a --config file and end")
-      ->configurable(false);
   Raw raw;
   AddServing(app, flags, raw);
   AddEngine(app, flags, raw);
   AddUnbuilt(app, raw);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kMistake;
-  }
-  if (print_config) {
-    std::fputs(app.config_to_str(/*default_also=*/true).c_str(), stdout);
-    return 0;
-  }
-  const absl::Status status = Check(raw, flags);
-  if (status.ok()) return std::nullopt;
-  std::fprintf(stderr, "qanat-worker: %s\n", std::string(status.message()).c_str());
-  return kMistake;
+  return cli::Parse(app, argc, argv, [&] { return Check(raw, flags); });
 }
 
 }  // namespace qanat::worker

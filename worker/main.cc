@@ -5,7 +5,6 @@
 #include <fstream>
 #include <future>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
-#include "common/base/mutex.h"
+#include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/base/task_pool.h"
 #include "common/base/version.h"
@@ -42,19 +41,6 @@ constexpr int kStuck = 3;  // exit status
 // Tasks that wait for a thread of a pool.
 constexpr size_t kTextQueue = 4096;
 constexpr size_t kStreamQueue = 65536;
-
-// Random numbers for any thread.
-class Random {
- public:
-  uint64_t Draw() EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    return engine_();
-  }
-
- private:
-  Mutex mu_;
-  std::mt19937_64 engine_ GUARDED_BY(mu_){(uint64_t{std::random_device()()} << 32) ^ std::random_device()()};
-};
 
 // The model on its device, and the engine's options that follow from both.
 struct Device {
@@ -228,7 +214,7 @@ class Worker {
 
   const Flags& flags_;
   RealClock clock_;
-  Random random_;
+  RandomSource random_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   std::unique_ptr<text::ChatTemplate> template_;
   const api::WorkerInfo info_;

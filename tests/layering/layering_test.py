@@ -40,6 +40,7 @@ TABLE = {
     "common/hash": BASE | {"xxhash"},
     "common/text": BASE | {"pcre2", "json", "xxhash"},
     "common/metrics": BASE,
+    "common/cli": BASE | {"cli11"},
     "common/api": CORE | {"proto"},
     "common/rpc": BASE | {"proto", "grpc"},
     "worker/kv": BASE | {"common/hash"},
@@ -87,7 +88,7 @@ DOOR_TARGETS = {
     "router/forward": {"router/link"},
 }
 # Composition roots and what nobody includes: anything goes.
-FREE = ("tests/", "tools/", "worker/main.cc", "router/main.cc", "proto/")
+FREE = ("tests/", "tools/", "worker/main.cc", "worker/flags.", "router/main.cc", "router/flags.", "proto/")
 CODE = {".h", ".cc", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 
