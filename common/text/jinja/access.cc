@@ -53,7 +53,7 @@ absl::StatusOr<Value> ItemAt(const Value& value, int64_t index, Budget& budget) 
     return items[static_cast<size_t>(index < 0 ? index + size : index)];
   }
   const Text& text = value.text();
-  QANAT_RETURN_IF_ERROR(budget.SpendBytes(text.size()));
+  QANAT_RETURN_IF_ERROR(budget.SpendText(text));
   if (index < 0) {
     size_t end = text.size();
     for (; end > 0; ++index) {
@@ -120,7 +120,7 @@ absl::StatusOr<Bounds> ResolveSlice(const Value& start, const Value& stop, const
 
 absl::StatusOr<Value> SliceText(const Text& text, const Value& start, const Value& stop, const Value& step,
                                 Budget& budget) {
-  QANAT_RETURN_IF_ERROR(budget.SpendBytes(text.size()));
+  QANAT_RETURN_IF_ERROR(budget.SpendText(text));
   std::vector<size_t> starts;
   for (size_t at = 0; at < text.size(); at += CodePointAt(text.bytes(), at).length) starts.push_back(at);
   const int64_t size = static_cast<int64_t>(starts.size());

@@ -7,13 +7,15 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "common/text/jinja/text.h"
 
 namespace qanat::text::jinja {
 
 struct Limits {
   size_t max_template_bytes = 256 * 1024;
   size_t max_output_bytes = 4 * 1024 * 1024;
-  // One step an expression, statement, list element, or 64 bytes of text made or read.
+  // One step an expression, statement, list element, change between control and plain text, or 64 bytes of
+  // text made or read.
   int64_t max_steps = 1'000'000;
   // Nesting of a template's own text: parentheses, operators in a row, blocks.
   int max_syntax_depth = 200;
@@ -48,6 +50,8 @@ class Budget {
     return absl::OkStatus();
   }
   absl::Status SpendBytes(size_t bytes) { return Spend(1 + bytes / 64); }
+  // For copying a text: its marks take memory too.
+  absl::Status SpendText(const Text& text) { return Spend(1 + text.size() / 64 + text.runs().size()); }
 
  private:
   absl::Status OutOfSteps() const;

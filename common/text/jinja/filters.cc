@@ -22,6 +22,8 @@ constexpr Filter kFilters[] = {
     {"d", filters::Default, true},
     {"default", filters::Default, true},
     {"dictsort", filters::DictSort},
+    {"e", filters::Escape, true},
+    {"escape", filters::Escape, true},
     {"first", filters::First},
     {"float", filters::Float},
     {"indent", filters::Indent},

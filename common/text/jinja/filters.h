@@ -37,6 +37,7 @@ Result Replace(const Value& input, const Arguments& arguments, Budget& budget);
 Result Indent(const Value& input, const Arguments& arguments, Budget& budget);
 Result Join(const Value& input, const Arguments& arguments, Budget& budget);
 Result String(const Value& input, const Arguments& arguments, Budget& budget);
+Result Escape(const Value& input, const Arguments& arguments, Budget& budget);
 Result Safe(const Value& input, const Arguments& arguments, Budget& budget);
 Result ToJson(const Value& input, const Arguments& arguments, Budget& budget);
 

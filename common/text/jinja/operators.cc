@@ -144,7 +144,7 @@ absl::StatusOr<Value> Repeat(const Value& sequence, int64_t count, Budget& budge
   QANAT_RETURN_IF_ERROR(budget.Spend(std::min(times, size_t{1} << 40)));
   if (sequence.Is(Kind::kString)) {
     const Text& text = sequence.text();
-    QANAT_RETURN_IF_ERROR(budget.SpendBytes(text.size() * times));
+    QANAT_RETURN_IF_ERROR(budget.Spend((text.size() / 64 + text.runs().size()) * times));
     Text repeated;
     for (size_t i = 0; i < times; ++i) repeated.Append(text);
     return Value::Str(std::move(repeated));

@@ -97,7 +97,7 @@ absl::Status AppendDictRepr(const Dict& dict, std::string& out, Budget& budget) 
 absl::Status AppendStr(const Value& value, Text& out, Budget& budget) {
   if (value.Is(Kind::kUndefined)) return absl::OkStatus();
   if (value.Is(Kind::kString)) {
-    QANAT_RETURN_IF_ERROR(budget.SpendBytes(value.text().size()));
+    QANAT_RETURN_IF_ERROR(budget.SpendText(value.text()));
     out.Append(value.text());
     return absl::OkStatus();
   }

@@ -24,7 +24,7 @@ class KeyOf {
   absl::StatusOr<Value> operator()(const Value& item, Budget& budget) const {
     QANAT_ASSIGN_OR_RETURN(Value key, path_.Get(item, nullptr, budget));
     if (case_sensitive_ || !key.Is(Kind::kString)) return key;
-    QANAT_RETURN_IF_ERROR(budget.SpendBytes(key.text().size()));
+    QANAT_RETURN_IF_ERROR(budget.SpendText(key.text()));
     return Value::Str(ConvertCase(key.text(), LetterCase::kLower));
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,12 +54,50 @@ Result StripMethod(const Text& self, const Arguments& arguments, Budget& budget)
   return FromText(Strip(self, characters, side));
 }
 
+// The part of a string that find(), count() and the like look at.
+struct Window {
+  size_t begin;  // in bytes
+  size_t end;
+  int64_t first;  // in characters
+};
+
+// Where the `index`th character begins. REQUIRES: there are so many, or it is the end.
+size_t ByteOffset(std::string_view text, int64_t index) {
+  size_t at = 0;
+  for (; index > 0; --index) at += CodePointAt(text, at).length;
+  return at;
+}
+
+// From bounds as str.find() takes them. Unset when the start lies behind the end: then nothing is found.
+absl::StatusOr<std::optional<Window>> WindowOf(std::string_view callee, const Text& self,
+                                               const std::optional<Value>& start,
+                                               const std::optional<Value>& end) {
+  const auto is_given = [](const std::optional<Value>& bound) {
+    return bound.has_value() && !bound->Is(Kind::kNone);
+  };
+  if (!is_given(start) && !is_given(end)) return Window{0, self.size(), 0};
+  const int64_t size = static_cast<int64_t>(CountCodePoints(self.bytes()));
+  int64_t first = 0;
+  int64_t last = size;
+  if (is_given(start)) {
+    QANAT_ASSIGN_OR_RETURN(first, IntArgument(callee, start, 0));
+  }
+  if (is_given(end)) {
+    QANAT_ASSIGN_OR_RETURN(last, IntArgument(callee, end, 0));
+  }
+  last = std::min(last, size);
+  first = first < 0 ? std::max<int64_t>(first + size, 0) : first;
+  last = last < 0 ? std::max<int64_t>(last + size, 0) : last;
+  if (first > last) return std::nullopt;
+  return Window{ByteOffset(self.bytes(), first), ByteOffset(self.bytes(), last), first};
+}
+
 // startswith and endswith: a string, or a tuple of which one must fit.
 template <bool at_start>
 Result AffixMethod(const Text& self, const Arguments& arguments, Budget& budget) {
   constexpr std::string_view kCallee = at_start ? "startswith" : "endswith";
-  QANAT_ASSIGN_OR_RETURN(const Bound bound, Bind(kCallee, arguments, {"affix"}, 1));
-  const std::string_view text = self.bytes();
+  QANAT_ASSIGN_OR_RETURN(const Bound bound, Bind(kCallee, arguments, {"affix", "start", "end"}, 1));
+  QANAT_ASSIGN_OR_RETURN(const std::optional<Window> window, WindowOf(kCallee, self, bound[1], bound[2]));
   std::vector<Value> affixes = {*bound[0]};
   if (bound[0]->Is(Kind::kList) && bound[0]->list().type == List::Type::kTuple) {
     QANAT_ASSIGN_OR_RETURN(affixes, Items(*bound[0], budget));
@@ -67,9 +106,9 @@ Result AffixMethod(const Text& self, const Arguments& arguments, Budget& budget)
     if (!affix.Is(Kind::kString)) return RenderError(Cat(kCallee, "() wants a string or a tuple of strings"));
     const std::string& bytes = affix.bytes();
     QANAT_RETURN_IF_ERROR(budget.SpendBytes(bytes.size()));
-    if (bytes.size() > text.size()) continue;
-    if (text.substr(at_start ? 0 : text.size() - bytes.size(), bytes.size()) == bytes)
-      return Value::Bool(true);
+    if (!window.has_value() || bytes.size() > window->end - window->begin) continue;
+    const size_t at = at_start ? window->begin : window->end - bytes.size();
+    if (self.bytes().compare(at, bytes.size(), bytes) == 0) return Value::Bool(true);
   }
   return Value::Bool(false);
 }
@@ -101,24 +140,34 @@ enum class Search { kFind, kFindLast, kIndex };
 
 template <Search search>
 Result FindMethod(const Text& self, const Arguments& arguments, Budget& budget) {
-  Bound bound;
-  QANAT_ASSIGN_OR_RETURN(const Text* needle, OneText("find", arguments, bound));
-  const size_t at = search == Search::kFindLast
-                        ? FindTextBackwards(self.bytes(), needle->bytes(), self.size())
-                        : FindText(self.bytes(), needle->bytes(), 0);
-  if (at != std::string_view::npos) {
-    return Value::Int(static_cast<int64_t>(CountCodePoints(std::string_view(self.bytes()).substr(0, at))));
+  QANAT_ASSIGN_OR_RETURN(const Bound bound, Bind("find", arguments, {"value", "start", "end"}, 1));
+  QANAT_ASSIGN_OR_RETURN(const Text* needle, TextArgument("find", bound[0]));
+  if (needle == nullptr) return RenderError("find() wants a string");
+  QANAT_ASSIGN_OR_RETURN(const std::optional<Window> window, WindowOf("find", self, bound[1], bound[2]));
+  if (window.has_value()) {
+    const std::string_view text =
+        std::string_view(self.bytes()).substr(window->begin, window->end - window->begin);
+    const size_t at = search == Search::kFindLast ? FindTextBackwards(text, needle->bytes(), text.size())
+                                                  : FindText(text, needle->bytes(), 0);
+    if (at != std::string_view::npos) {
+      return Value::Int(window->first + static_cast<int64_t>(CountCodePoints(text.substr(0, at))));
+    }
   }
   if (search == Search::kIndex) return RenderError("index(): the text is not in the string");
   return Value::Int(-1);
 }
 
 Result CountMethod(const Text& self, const Arguments& arguments, Budget& budget) {
-  Bound bound;
-  QANAT_ASSIGN_OR_RETURN(const Text* needle, OneText("count", arguments, bound));
-  if (needle->empty()) return Value::Int(static_cast<int64_t>(CountCodePoints(self.bytes())) + 1);
+  QANAT_ASSIGN_OR_RETURN(const Bound bound, Bind("count", arguments, {"value", "start", "end"}, 1));
+  QANAT_ASSIGN_OR_RETURN(const Text* needle, TextArgument("count", bound[0]));
+  if (needle == nullptr) return RenderError("count() wants a string");
+  QANAT_ASSIGN_OR_RETURN(const std::optional<Window> window, WindowOf("count", self, bound[1], bound[2]));
+  if (!window.has_value()) return Value::Int(0);
+  const std::string_view text =
+      std::string_view(self.bytes()).substr(window->begin, window->end - window->begin);
+  if (needle->empty()) return Value::Int(static_cast<int64_t>(CountCodePoints(text)) + 1);
   int64_t count = 0;
-  for (size_t at = 0; (at = FindText(self.bytes(), needle->bytes(), at)) != std::string_view::npos;
+  for (size_t at = 0; (at = FindText(text, needle->bytes(), at)) != std::string_view::npos;
        at += needle->size()) {
     ++count;
   }
@@ -136,7 +185,7 @@ Result JoinMethod(const Text& self, const Arguments& arguments, Budget& budget) 
   Text joined;
   for (size_t i = 0; i < items.size(); ++i) {
     if (!items[i].Is(Kind::kString)) return RenderError("join() wants strings");
-    QANAT_RETURN_IF_ERROR(budget.SpendBytes(self.size()));
+    QANAT_RETURN_IF_ERROR(budget.SpendText(self));
     if (i > 0) joined.Append(self);
     QANAT_RETURN_IF_ERROR(AppendStr(items[i], joined, budget));
   }
@@ -188,7 +237,7 @@ Result CallStringMethod(const StringMethod& method, const Value& self, const Arg
     QANAT_RETURN_IF_ERROR(budget.SpendBytes(argument.bytes().size()));
   }
   // A few passes over the text.
-  QANAT_RETURN_IF_ERROR(budget.SpendBytes(self.bytes().size()));
+  QANAT_RETURN_IF_ERROR(budget.SpendText(self.text()));
   return method.call(self.text(), arguments, budget);
 }
 
@@ -220,14 +269,14 @@ Text Strip(const Text& text, const Text* characters, Side side) {
 
 absl::StatusOr<Text> Replace(const Text& text, const Text& old, const Text& replacement, int64_t count,
                              Budget& budget) {
-  QANAT_RETURN_IF_ERROR(budget.SpendBytes(text.size() + old.size()));
+  QANAT_RETURN_IF_ERROR(budget.SpendText(text));
   Text out;
   size_t begin = 0;  // of what is not yet in `out`
   size_t from = 0;   // where to look on
   for (int64_t replaced = 0; count < 0 || replaced < count; ++replaced) {
     const size_t at = from > text.size() ? std::string_view::npos : FindText(text.bytes(), old.bytes(), from);
     if (at == std::string_view::npos) break;
-    QANAT_RETURN_IF_ERROR(budget.SpendBytes(replacement.size()));
+    QANAT_RETURN_IF_ERROR(budget.SpendText(replacement));
     out.AppendSlice(text, begin, at);
     out.Append(replacement);
     begin = at + old.size();

@@ -118,18 +118,18 @@ Result Indent(const Value& input, const Arguments& arguments, Budget& budget) {
   } else {
     QANAT_ASSIGN_OR_RETURN(const int64_t width, IntArgument("indent", bound[0], 4));
     QANAT_ASSIGN_OR_RETURN(const Value blanks,
-                           Compute(Arithmetic::kMultiply, Value::Control(" "), Value::Int(width), budget));
+                           Compute(Arithmetic::kMultiply, Value::Plain(" "), Value::Int(width), budget));
     indentation = blanks.text();
   }
   const bool blank_too = TruthArgument(bound[2], false);
-  QANAT_RETURN_IF_ERROR(budget.SpendBytes(input.text().size()));
+  QANAT_RETURN_IF_ERROR(budget.SpendText(input.text()));
   Text ended = input.text();
-  ended.Append("\n", /*control=*/true);
+  ended.Append("\n", /*control=*/false);
   Text out;
   bool first = true;
   for (const Text& line : SplitLines(ended, /*keep_ends=*/false)) {
-    QANAT_RETURN_IF_ERROR(budget.SpendBytes(indentation.size()));
-    if (!first) out.Append("\n", /*control=*/true);
+    QANAT_RETURN_IF_ERROR(budget.SpendText(indentation));
+    if (!first) out.Append("\n", /*control=*/false);
     const bool indents = first ? TruthArgument(bound[1], false) : blank_too || !line.empty();
     if (indents) out.Append(indentation);
     out.Append(line);
@@ -145,7 +145,7 @@ Result Join(const Value& input, const Arguments& arguments, Budget& budget) {
   QANAT_ASSIGN_OR_RETURN(const std::vector<Value> items, jinja::Items(input, budget));
   Text joined;
   for (size_t i = 0; i < items.size(); ++i) {
-    QANAT_RETURN_IF_ERROR(budget.SpendBytes(separator.size()));
+    QANAT_RETURN_IF_ERROR(budget.SpendText(separator));
     if (i > 0) joined.Append(separator);
     QANAT_ASSIGN_OR_RETURN(const Value item, path.Get(items[i], nullptr, budget));
     QANAT_RETURN_IF_ERROR(AppendStr(item, joined, budget));
@@ -158,6 +158,21 @@ Result String(const Value& input, const Arguments& arguments, Budget& budget) {
   if (input.Is(Kind::kString)) return input;
   QANAT_ASSIGN_OR_RETURN(Text text, Str(input, budget));
   return Value::Str(std::move(text));
+}
+
+// MarkupSafe's escape(): its result is as safe as |safe makes a string.
+Result Escape(const Value& input, const Arguments& arguments, Budget& budget) {
+  if (input.Is(Kind::kString) && input.string().markup) return input;
+  QANAT_ASSIGN_OR_RETURN(const Text text, OnlyInput("escape", input, arguments, budget));
+  Text out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    constexpr std::string_view kSpecial = "&<>\"'";
+    constexpr std::string_view kEscapes[] = {"&amp;", "&lt;", "&gt;", "&#34;", "&#39;"};
+    const size_t special = kSpecial.find(text.bytes()[i]);
+    const bool plain = special == std::string_view::npos;
+    out.Append(plain ? std::string_view(text.bytes()).substr(i, 1) : kEscapes[special], text.IsControl(i));
+  }
+  return Value::Markup(Value::Str(std::move(out)));
 }
 
 Result Safe(const Value& input, const Arguments& arguments, Budget& budget) {

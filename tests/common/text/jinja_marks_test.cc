@@ -47,7 +47,7 @@ TEST(JinjaMarksTest, CuttingKeepsEachBytesMark) {
   EXPECT_EQ(MarkedRender("{{ u.replace('e', '<e>') }}"), "P< us>C<<e>>P<r >");
   EXPECT_EQ(MarkedRender("{{ 'a_b'.replace('_', u) }}"), "C<a>P< user >C<b>");
   EXPECT_EQ(MarkedRender("{{ (u + 'x') | title }}{{ ('x' + c) | capitalize }}"), "P< User >C<XX>P<<b>>");
-  EXPECT_EQ(MarkedRender("{{ c | indent(2, true) }}"), "C<  >P<<b>>");
+  EXPECT_EQ(MarkedRender("{{ c | indent(2, true) }}"), "P<  <b>>");
   EXPECT_EQ(MarkedRender("{{ c | safe }}{{ '<' | safe }}"), "P<<b>>C<<>");
   EXPECT_EQ(MarkedRender("{% for x in '<' + c %}{{ x }}{% endfor %}{{ ('<' + c) | reverse }}"),
             "C<<>P<<b>>b<>C<<>");
