@@ -1,0 +1,155 @@
+// The programs as people run them.
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "google/protobuf/util/json_util.h"
+#include "gtest/gtest.h"
+#include "tests/integration/cluster.h"
+
+namespace qanat::integration {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+Outcome Router(const Flags& flags) {
+  Flags command = {Program("qanat-router")};
+  command.insert(command.end(), flags.begin(), flags.end());
+  return RunToEnd(command);
+}
+
+Outcome Qanat(const Flags& flags, const std::string& input = "") {
+  Flags command = {Program("qanat")};
+  command.insert(command.end(), flags.begin(), flags.end());
+  return RunToEnd(command, input);
+}
+
+TEST(RouterCommandLineTest, RefusesByNameWhatIsNotBuilt) {
+  const std::string workers = "--workers=127.0.0.1:1";
+  const struct {
+    Flags flags;
+    const char* named;
+  } cases[] = {
+      {{workers, "--policy=prefix_cost"}, "prefix_cost"},
+      {{workers, "--workers-file=x"}, "--workers-file"},
+      {{workers, "--workers-dns=x:1"}, "--workers-dns"},
+      {{workers, "--http-listen=127.0.0.1:0"}, "--http-listen"},
+      {{workers, "--tenants-file=x"}, "--tenants-file"},
+      {{workers, "--cluster-token-file=x"}, "--cluster-token-file"},
+      {{workers, "--queue-requests=0"}, "--queue-requests"},
+      {{workers, "--queue-tokens=many"}, "--queue-tokens"},
+      {{workers, "--log-level=loud"}, "--log-level"},
+      {{"--workers=nowhere"}, "nowhere"},
+      {{}, "--workers"},
+  };
+  for (const auto& one : cases) {
+    const Outcome outcome = Router(one.flags);
+    EXPECT_NE(outcome.exit, 0) << one.named;
+    EXPECT_THAT(outcome.errors, HasSubstr(one.named));
+  }
+}
+
+TEST(RouterCommandLineTest, PrintsAConfigThatItReads) {
+  const Outcome first = Router({"--print-config", "--workers=a:1,b:2", "--queue-requests=77"});
+  EXPECT_EQ(first.exit, 0);
+  EXPECT_THAT(first.output, HasSubstr("queue-requests=77"));
+  const std::string path = testing::TempDir() + "qanat-router-config";
+  std::ofstream(path) << first.output;
+  const Outcome second = Router({"--config", path, "--print-config"});
+  EXPECT_EQ(second.exit, 0) << second.errors;
+  EXPECT_EQ(second.output, first.output);
+}
+
+TEST(RouterCommandLineTest, HelpNamesEveryFlagAndItsVariable) {
+  const Outcome outcome = Router({"--help"});
+  EXPECT_EQ(outcome.exit, 0);
+  for (const char* name :
+       {"workers", "listen", "metrics-listen", "health-listen", "http-listen", "policy", "queue-requests",
+        "queue-tokens", "queue-bytes", "tenants-file", "hash-key-file"}) {
+    EXPECT_THAT(outcome.output, HasSubstr(std::string("--") + name));
+  }
+  EXPECT_THAT(outcome.output, HasSubstr("QANAT_QUEUE_REQUESTS"));
+  EXPECT_THAT(Router({"--version"}).output, StartsWith("qanat-router "));
+}
+
+TEST(RouterCommandLineTest, AnAddressThatIsTakenIsSaid) {
+  const Server router = StartRouter({"127.0.0.1:1"});
+  const Outcome outcome = Router({"--workers=127.0.0.1:1", "--listen", router.address});
+  EXPECT_EQ(outcome.exit, 1);
+  EXPECT_THAT(outcome.errors, HasSubstr("cannot listen on"));
+}
+
+TEST(QanatCommandLineTest, SaysWhatFailedAndWhatMayHelp) {
+  const Outcome nobody = Qanat({"generate", "--target", "127.0.0.1:1", "hi"});
+  EXPECT_EQ(nobody.exit, 4);
+  EXPECT_THAT(nobody.errors, HasSubstr("is a router running there?"));
+  EXPECT_EQ(Qanat({"generate"}).exit, 2);
+  EXPECT_EQ(Qanat({"dance"}).exit, 2);
+  EXPECT_EQ(Qanat({"generate", "--timeout", "soon", "hi"}).exit, 2);
+  EXPECT_THAT(Qanat({"--help"}).output, HasSubstr("Exit status"));
+}
+
+class QanatCommandTest : public testing::Test {
+ protected:
+  // Of a running cluster.
+  Outcome Ask(Flags flags, const std::string& input = "") {
+    flags.insert(flags.end(), {"--target", cluster_.router().address});
+    return Qanat(flags, input);
+  }
+
+  Cluster cluster_{1};
+};
+
+TEST_F(QanatCommandTest, GeneratesTokenizesAndLists) {
+  const Flags flags = {"generate", "--max-tokens", "8", "--temperature", "0"};
+  Flags with_prompt = flags;
+  with_prompt.push_back("The capital of France is");
+  const Outcome text = Ask(with_prompt);
+  EXPECT_EQ(text.exit, 0) << text.errors;
+  EXPECT_THAT(text.output, HasSubstr("Paris"));
+
+  // From standard input, as JSON: a message a line.
+  Flags as_json = flags;
+  as_json.insert(as_json.end(), {"--json", "--token-ids", "-"});
+  const Outcome json = Ask(as_json, "The capital of France is");
+  EXPECT_EQ(json.exit, 0) << json.errors;
+  Answer answer;
+  std::istringstream lines(json.output);
+  for (std::string line; std::getline(lines, line);) {
+    v1::GenerateResponse response;
+    ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(line, &response).ok()) << line;
+    Append(response, answer);
+  }
+  EXPECT_EQ(answer.text, text.output);
+  EXPECT_TRUE(answer.in_order);
+  EXPECT_EQ(answer.usage.completion_tokens(), 8);
+
+  EXPECT_EQ(Ask({"tokenize", "hello  12"}).output, "28120 256 33 34\n");
+  EXPECT_THAT(Ask({"models"}).output, HasSubstr("context 8192"));
+  EXPECT_THAT(Ask({"cluster"}).output, HasSubstr("ready"));
+  const Outcome chat = Ask({"generate", "--chat", "--system", "Be brief.", "--max-tokens", "4", "Hi"});
+  EXPECT_EQ(chat.exit, 0) << chat.errors;
+  EXPECT_FALSE(chat.output.empty());
+}
+
+TEST_F(QanatCommandTest, EndsBeforeAStop) {
+  const Flags flags = {
+      "generate", "--max-tokens", "24",     "--temperature", "0",
+      "--stop",   "DE",           "--stop", "zzz",           "Here is the English alphabet: ABC"};
+  const Outcome outcome = Ask(flags);
+  EXPECT_EQ(outcome.exit, 0) << outcome.errors;
+  EXPECT_EQ(outcome.output.find("DE"), std::string::npos);
+}
+
+TEST_F(QanatCommandTest, NamesTheFieldAtFault) {
+  const Outcome outcome = Ask({"generate", "--top-p", "1.5", "hi"});
+  EXPECT_EQ(outcome.exit, 3);
+  EXPECT_THAT(outcome.errors, HasSubstr("field: sampling.top_p"));
+  EXPECT_EQ(Ask({"generate", "--model", "another", "hi"}).exit, 3);
+  EXPECT_EQ(Ask({"generate", "--timeout", "1ms", "--max-tokens", "500", "hi"}).exit, 5);
+}
+
+}  // namespace
+}  // namespace qanat::integration
