@@ -23,36 +23,36 @@ BytePairMerger::BytePairMerger(const std::array<TokenId, 256>& byte_ids, std::ve
 
 void BytePairMerger::Append(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {
   const uint32_t size = static_cast<uint32_t>(word.size());
-  scratch.symbols.resize(size);
-  scratch.queue.clear();
+  scratch.symbols_.resize(size);
+  scratch.queue_.clear();
   for (uint32_t i = 0; i < size; ++i) {
-    scratch.symbols[i] = {byte_ids_[static_cast<uint8_t>(word[i])], i + 1, i - 1};
+    scratch.symbols_[i] = {byte_ids_[static_cast<uint8_t>(word[i])], i + 1, i - 1};
   }
   for (uint32_t i = 0; i + 1 < size; ++i) Propose(i, scratch);
   Run(scratch);
-  for (uint32_t i = 0; i < size; i = scratch.symbols[i].next) {
-    if (scratch.symbols[i].id >= 0) out.push_back(scratch.symbols[i].id);
+  for (uint32_t i = 0; i < size; i = scratch.symbols_[i].next) {
+    if (scratch.symbols_[i].id >= 0) out.push_back(scratch.symbols_[i].id);
   }
 }
 
 void BytePairMerger::Propose(uint32_t left, Scratch& scratch) const {
-  const Scratch::Symbol& symbol = scratch.symbols[left];
-  if (symbol.id < 0 || symbol.next >= scratch.symbols.size()) return;
-  const TokenId right = scratch.symbols[symbol.next].id;
+  const Scratch::Symbol& symbol = scratch.symbols_[left];
+  if (symbol.id < 0 || symbol.next >= scratch.symbols_.size()) return;
+  const TokenId right = scratch.symbols_[symbol.next].id;
   if (right < 0) return;
   const auto rank = rank_of_.find(PairKey(symbol.id, right));
   if (rank == rank_of_.end()) return;
-  scratch.queue.push_back((static_cast<uint64_t>(rank->second) << 32) | left);
-  std::push_heap(scratch.queue.begin(), scratch.queue.end(), std::greater<>());
+  scratch.queue_.push_back((static_cast<uint64_t>(rank->second) << 32) | left);
+  std::push_heap(scratch.queue_.begin(), scratch.queue_.end(), std::greater<>());
 }
 
 void BytePairMerger::Run(Scratch& scratch) const {
-  std::vector<Scratch::Symbol>& symbols = scratch.symbols;
+  std::vector<Scratch::Symbol>& symbols = scratch.symbols_;
   const uint32_t size = static_cast<uint32_t>(symbols.size());
-  while (!scratch.queue.empty()) {
-    std::pop_heap(scratch.queue.begin(), scratch.queue.end(), std::greater<>());
-    const uint64_t best = scratch.queue.back();
-    scratch.queue.pop_back();
+  while (!scratch.queue_.empty()) {
+    std::pop_heap(scratch.queue_.begin(), scratch.queue_.end(), std::greater<>());
+    const uint64_t best = scratch.queue_.back();
+    scratch.queue_.pop_back();
     const Merge& merge = merges_[best >> 32];
     const uint32_t at = static_cast<uint32_t>(best);
     const uint32_t next = symbols[at].next;

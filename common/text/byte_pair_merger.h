@@ -32,8 +32,8 @@ class BytePairMerger {
       uint32_t next;  // where the symbol after it begins
       uint32_t prev;
     };
-    std::vector<Symbol> symbols;  // by position of their first byte
-    std::vector<uint64_t> queue;  // a heap: the smallest (rank, position) first
+    std::vector<Symbol> symbols_;  // by position of their first byte
+    std::vector<uint64_t> queue_;  // a heap: the smallest (rank, position) first
   };
 
   // `byte_ids`: the token of each single byte, -1 for none. `merges`: best first; of two of one pair the

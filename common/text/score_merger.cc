@@ -24,8 +24,8 @@ ScoreMerger::ScoreMerger(const std::vector<Piece>& pieces, const std::array<Toke
 void ScoreMerger::Append(std::string_view text, Scratch& scratch, std::vector<TokenId>& out) const {
   Cut(text, scratch);
   Run(text, scratch);
-  for (size_t at = 0; at < text.size(); at += scratch.symbols[at].size) {
-    const Scratch::Symbol& symbol = scratch.symbols[at];
+  for (size_t at = 0; at < text.size(); at += scratch.symbols_[at].size) {
+    const Scratch::Symbol& symbol = scratch.symbols_[at];
     if (symbol.id >= 0) {
       out.push_back(symbol.id);
     } else {
@@ -46,36 +46,36 @@ ScoreMerger::Entry ScoreMerger::Find(std::string_view text) const {
 }
 
 void ScoreMerger::Cut(std::string_view text, Scratch& scratch) const {
-  scratch.symbols.resize(text.size());
-  scratch.queue.clear();
+  scratch.symbols_.resize(text.size());
+  scratch.queue_.clear();
   uint32_t prev = 0;
-  for (uint32_t at = 0; at < text.size(); at += scratch.symbols[at].size) {
+  for (uint32_t at = 0; at < text.size(); at += scratch.symbols_[at].size) {
     const uint32_t size = static_cast<uint32_t>(NextUnit(text.substr(at)).length);
-    scratch.symbols[at] = {size, prev, Find(text.substr(at, size)).id, -1, 0};
-    for (uint32_t i = 1; i < size; ++i) scratch.symbols[at + i] = {0, 0, -1, -1, 0};
+    scratch.symbols_[at] = {size, prev, Find(text.substr(at, size)).id, -1, 0};
+    for (uint32_t i = 1; i < size; ++i) scratch.symbols_[at + i] = {0, 0, -1, -1, 0};
     prev = at;
   }
-  for (uint32_t at = 0; at < text.size(); at += scratch.symbols[at].size) Propose(text, at, scratch);
+  for (uint32_t at = 0; at < text.size(); at += scratch.symbols_[at].size) Propose(text, at, scratch);
 }
 
 void ScoreMerger::Propose(std::string_view text, uint32_t left, Scratch& scratch) const {
-  Scratch::Symbol& symbol = scratch.symbols[left];
+  Scratch::Symbol& symbol = scratch.symbols_[left];
   const uint32_t right = left + symbol.size;
   const Entry entry =
-      right < text.size() ? Find(text.substr(left, symbol.size + scratch.symbols[right].size)) : kNone;
+      right < text.size() ? Find(text.substr(left, symbol.size + scratch.symbols_[right].size)) : kNone;
   symbol.joined = entry.id;
   symbol.rank = entry.rank;
   if (entry.id < 0) return;
-  scratch.queue.push_back((static_cast<uint64_t>(entry.rank) << 32) | left);
-  std::push_heap(scratch.queue.begin(), scratch.queue.end(), std::greater<>());
+  scratch.queue_.push_back((static_cast<uint64_t>(entry.rank) << 32) | left);
+  std::push_heap(scratch.queue_.begin(), scratch.queue_.end(), std::greater<>());
 }
 
 void ScoreMerger::Run(std::string_view text, Scratch& scratch) const {
-  std::vector<Scratch::Symbol>& symbols = scratch.symbols;
-  while (!scratch.queue.empty()) {
-    std::pop_heap(scratch.queue.begin(), scratch.queue.end(), std::greater<>());
-    const uint64_t best = scratch.queue.back();
-    scratch.queue.pop_back();
+  std::vector<Scratch::Symbol>& symbols = scratch.symbols_;
+  while (!scratch.queue_.empty()) {
+    std::pop_heap(scratch.queue_.begin(), scratch.queue_.end(), std::greater<>());
+    const uint64_t best = scratch.queue_.back();
+    scratch.queue_.pop_back();
     const uint32_t at = static_cast<uint32_t>(best);
     Scratch::Symbol& symbol = symbols[at];
     // What stood here when the pair was entered has changed since. If what stands here now has the same rank,

@@ -35,8 +35,8 @@ class ScoreMerger {
       TokenId joined;  // the piece that it makes with the symbol after it, -1 for none
       uint32_t rank;   // of that piece
     };
-    std::vector<Symbol> symbols;  // by position of their first byte
-    std::vector<uint64_t> queue;  // a heap: the smallest (rank, position) first
+    std::vector<Symbol> symbols_;  // by position of their first byte
+    std::vector<uint64_t> queue_;  // a heap: the smallest (rank, position) first
   };
 
   // `pieces`: no two of one text, no score that is not a number. `byte_ids`: the token of each single byte,
