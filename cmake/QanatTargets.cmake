@@ -66,7 +66,7 @@ endfunction()
 
 function(qanat_benchmark name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
-  if(NOT TARGET benchmark::benchmark)
+  if(NOT TARGET benchmark::benchmark OR QANAT_SANITIZE)
     return()
   endif()
   add_executable(${name} ${ARG_SRCS})

@@ -11,7 +11,6 @@ endif()
 
 set(QANAT_SANITIZE "" CACHE STRING "Sanitizers of the whole build: 'address,undefined', 'thread' or empty")
 option(QANAT_WERROR "Warnings are errors" ON)
-option(QANAT_FAILPOINTS "Compile failpoints in (never in a release)" OFF)
 option(QANAT_FUZZERS "Build the libFuzzer targets (clang only)" OFF)
 
 find_program(QANAT_CCACHE ccache)
@@ -48,7 +47,4 @@ if(QANAT_FUZZERS)
   # The libraries tell the fuzzer which branches an input took.
   target_compile_options(qanat_options INTERFACE -fsanitize=fuzzer-no-link)
   target_link_options(qanat_options INTERFACE -fsanitize=fuzzer-no-link)
-endif()
-if(QANAT_FAILPOINTS)
-  target_compile_definitions(qanat_options INTERFACE QANAT_FAILPOINTS=1)
 endif()
