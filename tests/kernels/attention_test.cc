@@ -125,37 +125,48 @@ std::vector<float> Outputs(const KernelSet& path, const Sequence& sequence, std:
 // The definition in double precision, keys and values rounded to bf16 where the cache does.
 class Twin {
  public:
-  Twin(const Sequence& sequence, bool round) : sequence_(sequence), round_(round) {}
+  Twin(const Sequence& sequence, bool round) : shape_(sequence.shape) {
+    const int heads = shape_.num_heads + 2 * shape_.num_kv_heads;
+    for (int row = 0; row < sequence.length; ++row) {
+      for (int head = 0; head < heads; ++head) {
+        const bool rotate = head < shape_.num_heads + shape_.num_kv_heads;
+        heads_.push_back(Head(sequence, row, head, rotate, round && head >= shape_.num_heads));
+      }
+    }
+  }
 
   std::vector<double> Row(int row, int head) const {
-    const Shape& shape = sequence_.shape;
-    const int kv_head = head / (shape.num_heads / shape.num_kv_heads);
-    const std::vector<double> q = Head(row, head, true, false);
+    const int kv_head = head / (shape_.num_heads / shape_.num_kv_heads);
     std::vector<double> weights;
     double total = 0;
     for (int j = 0; j <= row; ++j) {
-      const std::vector<double> k = Head(j, shape.num_heads + kv_head, true, round_);
-      const double score = std::inner_product(q.begin(), q.end(), k.begin(), 0.0);
-      weights.push_back(std::exp(score / std::sqrt(shape.head_dim)));
+      const std::vector<double>& q = At(row, head);
+      const double score =
+          std::inner_product(q.begin(), q.end(), At(j, shape_.num_heads + kv_head).begin(), 0.0);
+      weights.push_back(std::exp(score / std::sqrt(shape_.head_dim)));
       total += weights.back();
     }
-    std::vector<double> out(shape.head_dim);
+    std::vector<double> out(shape_.head_dim);
     for (int j = 0; j <= row; ++j) {
-      const std::vector<double> v = Head(j, shape.num_heads + shape.num_kv_heads + kv_head, false, round_);
-      for (int i = 0; i < shape.head_dim; ++i) out[i] += weights[j] / total * v[i];
+      const std::vector<double>& v = At(j, shape_.num_heads + shape_.num_kv_heads + kv_head);
+      for (int i = 0; i < shape_.head_dim; ++i) out[i] += weights[j] / total * v[i];
     }
     return out;
   }
 
  private:
-  std::vector<double> Head(int row, int head, bool rotate, bool round) const {
-    const int dim = sequence_.shape.head_dim;
-    const float* x = &sequence_.qkv[static_cast<size_t>(row) * sequence_.shape.Width() + head * dim];
+  const std::vector<double>& At(int row, int head) const {
+    return heads_[static_cast<size_t>(row) * (shape_.num_heads + 2 * shape_.num_kv_heads) + head];
+  }
+
+  static std::vector<double> Head(const Sequence& sequence, int row, int head, bool rotate, bool round) {
+    const int dim = sequence.shape.head_dim;
+    const float* x = &sequence.qkv[static_cast<size_t>(row) * sequence.shape.Width() + head * dim];
     std::vector<double> out(x, x + dim);
     for (int i = 0; rotate && i < dim / 2; ++i) {
-      const int a = sequence_.shape.interleaved ? 2 * i : i;
-      const int b = sequence_.shape.interleaved ? 2 * i + 1 : i + dim / 2;
-      const double c = sequence_.cos[row * dim / 2 + i], s = sequence_.sin[row * dim / 2 + i];
+      const int a = sequence.shape.interleaved ? 2 * i : i;
+      const int b = sequence.shape.interleaved ? 2 * i + 1 : i + dim / 2;
+      const double c = sequence.cos[row * dim / 2 + i], s = sequence.sin[row * dim / 2 + i];
       out[a] = x[a] * c - x[b] * s;
       out[b] = x[a] * s + x[b] * c;
     }
@@ -165,8 +176,8 @@ class Twin {
     return out;
   }
 
-  const Sequence& sequence_;
-  bool round_;
+  const Shape shape_;
+  std::vector<std::vector<double>> heads_;
 };
 
 std::vector<const KernelSet*> AllPaths() {
@@ -183,11 +194,12 @@ TEST(AttentionTest, EqualsTheDefinitionInDoublePrecision) {
   std::mt19937 rng(1);
   for (const KernelSet* path : AllPaths()) {
     for (const Shape& shape : kShapes) {
-      const Sequence sequence(rng, shape, 260);
+      const Sequence sequence(rng, shape, shape.head_dim <= 64 ? 260 : 66);
       const std::vector<float> out = Outputs(*path, sequence, rng, 50);
       const bool rounds = path->kv_element == KvElement::kBF16;
       const Twin twin(sequence, rounds);
       for (const int row : {0, 1, 15, 16, 63, 64, 255, 256, 259}) {
+        if (row >= sequence.length) break;
         for (int head = 0; head < shape.num_heads; ++head) {
           const std::vector<double> expected = twin.Row(row, head);
           for (int i = 0; i < shape.head_dim; ++i) {
@@ -207,7 +219,7 @@ TEST(AttentionTest, BitsDependOnNeitherChunksNorBlocksNorPartitioning) {
   std::mt19937 rng(2);
   for (const KernelSet* path : AllPaths()) {
     for (const Shape& shape : {kShapes[0], kShapes[1], kShapes[4]}) {
-      const Sequence sequence(rng, shape, shape.head_dim == 32 ? 530 : 70);
+      const Sequence sequence(rng, shape, shape.head_dim == 32 ? 330 : 70);
       const std::vector<float> whole = Outputs(*path, sequence, rng, sequence.length);
       for (const int chunk : {1, 7, 64}) {
         ASSERT_EQ(Outputs(*path, sequence, rng, chunk), whole) << path->name << " chunks of " << chunk;
@@ -219,12 +231,12 @@ TEST(AttentionTest, BitsDependOnNeitherChunksNorBlocksNorPartitioning) {
 
 TEST(AttentionTest, FastPathsGiveTheSameBits) {
   std::mt19937 rng(3);
-  for (int trial = 0; trial < 32; ++trial) {
+  for (int trial = 0; trial < 24; ++trial) {
     Shape shape = kShapes[trial % std::size(kShapes)];
     shape.num_kv_heads = 1 + static_cast<int>(rng() % 2);
     shape.num_heads = shape.num_kv_heads * (1 + static_cast<int>(rng() % (trial % 4 == 0 ? 14 : 5)));
     // The scalar path is slow: long sequences have small heads.
-    const Sequence sequence(rng, shape, 1 + static_cast<int>(rng() % (shape.head_dim <= 32 ? 330 : 100)));
+    const Sequence sequence(rng, shape, 1 + static_cast<int>(rng() % (shape.head_dim <= 32 ? 300 : 80)));
     const int chunk = 1 + static_cast<int>(rng() % 80);
     const std::vector<float> scalar = Outputs(ScalarKernels(), sequence, rng, chunk);
     const std::vector<float> vector =

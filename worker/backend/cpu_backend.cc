@@ -93,11 +93,16 @@ Activations CpuBackend::Allocate(int rows, int cols) {
   return {*memory, rows, cols};
 }
 
+ThreadPool& CpuBackend::Threads() {
+  pool_.Enter();
+  return pool_;
+}
+
 template <typename Run>
 void CpuBackend::ForRows(int rows, int cols, const Run& run) {
   const int step = int64_t{rows} * cols < kSerialElements ? rows : kRowsATile;
-  pool_.ParallelFor(CeilDiv(rows, std::max(step, 1)),
-                    [&](int tile, int) { run(tile * step, std::min(rows, (tile + 1) * step)); });
+  Threads().ParallelFor(CeilDiv(rows, std::max(step, 1)),
+                        [&](int tile, int) { run(tile * step, std::min(rows, (tile + 1) * step)); });
 }
 
 void CpuBackend::Embed(Weight table, absl::Span<const TokenId> ids, float scale, Activations out) {
@@ -149,22 +154,23 @@ void CpuBackend::Multiply(Weight w, Activations in, Activations out, bool accumu
   if (matrix.quantized && kernels_.quantizes_activations) quantized = QuantizeInput(in);
   const GemmTiling tiling = TilingOf(matrix, in.rows);
   const int step = tiling.panels_a_tile;
-  pool_.ParallelFor(CeilDiv(in.rows, tiling.rows_a_tile) * tiling.column_tiles, [&](int tile, int thread) {
-    int column = tile % tiling.column_tiles;
-    const MatrixSegment* segment = matrix.segments.data();
-    while (column >= CeilDiv(kernels::NumPanels(segment->packed.rows), step)) {
-      column -= CeilDiv(kernels::NumPanels(segment->packed.rows), step);
-      ++segment;
-    }
-    const int row = tile / tiling.column_tiles * tiling.rows_a_tile;
-    const kernels::GemmParams params{
-        &segment->packed, Floats(in), in.cols, quantized, Floats(out) + segment->first_output,
-        out.cols,         accumulate};
-    const kernels::GemmRange range{
-        column * step, std::min(kernels::NumPanels(segment->packed.rows), (column + 1) * step), row,
-        std::min(in.rows, row + tiling.rows_a_tile), (column + pool_.num_threads()) * step};
-    kernels_.gemm(params, range, reinterpret_cast<std::byte*>(gemm_scratch_[thread].data()));
-  });
+  Threads().ParallelFor(
+      CeilDiv(in.rows, tiling.rows_a_tile) * tiling.column_tiles, [&](int tile, int thread) {
+        int column = tile % tiling.column_tiles;
+        const MatrixSegment* segment = matrix.segments.data();
+        while (column >= CeilDiv(kernels::NumPanels(segment->packed.rows), step)) {
+          column -= CeilDiv(kernels::NumPanels(segment->packed.rows), step);
+          ++segment;
+        }
+        const int row = tile / tiling.column_tiles * tiling.rows_a_tile;
+        const kernels::GemmParams params{
+            &segment->packed, Floats(in), in.cols, quantized, Floats(out) + segment->first_output,
+            out.cols,         accumulate};
+        const kernels::GemmRange range{
+            column * step, std::min(kernels::NumPanels(segment->packed.rows), (column + 1) * step), row,
+            std::min(in.rows, row + tiling.rows_a_tile), (column + pool_.num_threads()) * step};
+        kernels_.gemm(params, range, reinterpret_cast<std::byte*>(gemm_scratch_[thread].data()));
+      });
 }
 
 void CpuBackend::SiluMul(Activations gate_up, Activations out) {
@@ -206,7 +212,7 @@ void CpuBackend::RopeAndStoreKv(Activations qkv, int num_heads, Weight rope, int
   };
   const bool serial = int64_t{batch.num_rows} * qkv.cols < kSerialElements;
   const int tiles = serial ? 1 : static_cast<int>(runs_.size());
-  pool_.ParallelFor(tiles, [&](int tile, int) {
+  Threads().ParallelFor(tiles, [&](int tile, int) {
     if (!serial) return run_one(runs_[tile]);
     for (const RowRun& run : runs_) run_one(run);
   });
@@ -232,7 +238,7 @@ void CpuBackend::Attention(Activations qkv, int num_heads, int layer, float scal
   if (ShouldSplitPartitions(batch)) return AttendByPartition(qkv, num_heads, layer, scale, batch, out);
   SplitRows(batch, kAttentionRows);
   const int kv_heads = kv_.config().num_kv_heads;
-  pool_.ParallelFor(static_cast<int>(runs_.size()) * kv_heads, [&](int tile, int) {
+  Threads().ParallelFor(static_cast<int>(runs_.size()) * kv_heads, [&](int tile, int) {
     const RowRun& run = runs_[tile / kv_heads];
     kernels_.attend(AttentionOf(run, qkv, num_heads, layer, scale, out), tile % kv_heads, run.begin, run.end);
   });
@@ -260,7 +266,7 @@ void CpuBackend::AttendByPartition(Activations qkv, int num_heads, int layer, fl
   }
   const int rows_and_heads = static_cast<int>(runs_.size()) * kv_heads;
   partials_.resize(std::max<size_t>(partials_.size(), int64_t{rows_and_heads} * partitions * group));
-  pool_.ParallelFor(rows_and_heads * partitions, [&](int tile, int) {
+  Threads().ParallelFor(rows_and_heads * partitions, [&](int tile, int) {
     const int index = tile / partitions;
     const int partition = tile % partitions;
     const RowRun& run = runs_[index / kv_heads];

@@ -16,8 +16,9 @@ namespace qanat::backend {
 
 // What: each operation fills a params struct and runs one path's kernel over tiles on the thread pool.
 // Owns weights, activations, KV cache and compute threads. Activations are float32, row-major, without gaps.
-// Threads and errors: as Backend says. Products quantise their input once, into scratch that the next one
-// reuses.
+// Threads and errors: as Backend says; the thread that calls operations, not the one that loads, becomes compute
+// thread 0. Products quantise their input once, into scratch that the next one reuses.
+// compute thread 0. Products quantise their input once, into scratch that the next one reuses.
 class CpuBackend final : public Backend {
  public:
   CpuBackend(const kernels::KernelSet& kernels, ThreadPoolOptions threads);
@@ -67,6 +68,8 @@ class CpuBackend final : public Backend {
     int column_tiles = 0;
   };
 
+  // The pool, with the calling thread as its thread 0.
+  ThreadPool& Threads();
   // Calls run(begin, end) over all rows, on one thread when there is little work.
   template <typename Run>
   void ForRows(int rows, int cols, const Run& run);

@@ -58,7 +58,6 @@ void ThreadPool::Pin(int thread) const {
 }
 
 void ThreadPool::RunJob(const Job& job) {
-  Enter();
   if (helpers_.empty() || job.num_tiles <= 1) {
     for (int tile = 0; tile < job.num_tiles; ++tile) job.run(job.context, tile, 0);
     return;

@@ -16,10 +16,10 @@ struct ThreadPoolOptions {
 
 // What: runs loops over tiles on a fixed set of threads; the caller is thread 0 and computes too. Tiles are
 // claimed from a counter, so which thread runs one is open. A helper that is not there (asleep, or its core
-// busy elsewhere) is not waited for: the loop ends when all tiles are done, whoever did them. Owns its helper
-// threads, for as long as it lives. The thread that calls ParallelFor is pinned and set to the kernels'
-// floating-point mode at its first call, and unpinned by the destructor if that runs on it. Threads: one
-// caller at a time. Waiting spins for a few microseconds and then sleeps. Errors: none; `run` must not throw.
+// busy elsewhere) is not waited for: the loop ends when all tiles are done, whoever did them.
+// Owns its helper threads, for as long as it lives. A thread that computes calls Enter() first; whoever only
+// has bytes moved need not, and is left as it is. Threads: one caller at a time. Waiting spins for a few
+// microseconds and then sleeps. Errors: none; `run` must not throw.
 //
 // Invariants, of state_ = (epoch << 16 | open << 15 | number of helpers inside):
 //  1 job_ and next_ change only while the gate is closed and no helper is inside.
@@ -43,7 +43,9 @@ class ThreadPool {
          &run, num_tiles});
   }
 
-  // Pins the calling thread as thread 0 and sets its floating-point mode; ParallelFor does it too.
+  // Makes the calling thread compute thread 0: pinned, and in the kernels' floating-point mode. Costs a
+  // comparison when it is already. The destructor unpins the last one if it runs on it. Threads that a pinned
+  // thread starts inherit its one CPU: start them before.
   void Enter();
 
  private:

@@ -81,6 +81,7 @@ TEST(ThreadPoolTest, ComputesInTheKernelsFloatingPointModeOnEveryThread) {
   const unsigned before = _mm_getcsr();
   _mm_setcsr(before | 0x8040);  // flush to zero, denormals are zero
   std::vector<unsigned> modes(3);
+  pool.Enter();
   RunOnAllThreads(pool, [&](int thread) { modes[thread] = _mm_getcsr() & ~0x3Fu; });
   EXPECT_EQ(modes, std::vector<unsigned>(3, 0x1F80u));
   _mm_setcsr(before);
@@ -104,12 +105,13 @@ TEST(ThreadPoolTest, IdleThreadsSleep) {
   EXPECT_LT(others, 0.02) << "7 helpers that spin for a few microseconds each, then sleep";
 }
 
-TEST(ThreadPoolTest, PinsTheCallerAndLetsItGo) {
+TEST(ThreadPoolTest, PinsTheThreadThatEntersAndLetsItGo) {
   const std::vector<int> before = AllowedCpus();
   {
     ThreadPool pool({1, {before.back()}});
-    EXPECT_EQ(AllowedCpus(), before) << "not before its first loop";
     pool.ParallelFor(1, [](int, int) {});
+    EXPECT_EQ(AllowedCpus(), before) << "threads that it starts later would be pinned, too";
+    pool.Enter();
     EXPECT_EQ(AllowedCpus(), std::vector<int>{before.back()});
   }
   EXPECT_EQ(AllowedCpus(), before);
