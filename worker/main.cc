@@ -12,7 +12,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/api/limits.h"
 #include "common/base/clock.h"
+#include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
@@ -163,8 +165,9 @@ class Worker {
     exporter_.AddProcessMetrics("worker");
     QANAT_ASSIGN_OR_RETURN(health_, rpc::Server::Start({.listen = flags_.health_listen, .services = {}}));
     QANAT_ASSIGN_OR_RETURN(
-        server_,
-        rpc::Server::Start({.listen = flags_.listen, .services = {&inference_, &models_, &worker_service_}}));
+        server_, rpc::Server::Start({.listen = flags_.listen,
+                                     .services = {&inference_, &models_, &worker_service_},
+                                     .max_receive_bytes = api::MaxRequestBytes(info_.model.context_length)}));
     QANAT_ASSIGN_OR_RETURN(const std::string metrics, exporter_.Listen(flags_.metrics_listen));
     watchdog_ = std::make_unique<service::Watchdog>(loop_, flags_.watchdog, clock_, [this] { OnStuck(); });
     health_->SetServing("liveness", true);
@@ -183,13 +186,15 @@ class Worker {
       engine_.Drain();
       if (!live_.WaitUntilEmpty(flags_.drain_limit, clock_)) {
         live_.ForEach([](service::Generation& generation) {
-          generation.Abort(engine::EndReason::kError, absl::UnavailableError("the worker is leaving"));
+          generation.Abort(engine::EndReason::kError,
+                           WithReason(absl::UnavailableError("the worker is leaving"), "DRAINING"));
         });
       }
       worker_service_.CloseSessions();
       server_->Shutdown(std::chrono::seconds(1));
     }
     watchdog_.reset();
+    exporter_.Close();  // a scrape reads the engine, which goes before the exporter does
     engine_.Shutdown();
   }
 

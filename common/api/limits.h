@@ -29,6 +29,12 @@ inline size_t MaxPromptBytes(int32_t context_length) {
   return std::max<size_t>(64 << 10, 64 * static_cast<size_t>(context_length));
 }
 
+// What a server receives in one message at most: the longest prompt and everything else that may come with
+// it.
+inline int MaxRequestBytes(int32_t context_length) {
+  return static_cast<int>(std::max<size_t>(4 << 20, MaxPromptBytes(context_length) + (2 << 20)));
+}
+
 // Ids in one call of Detokenize.
 inline int MaxDetokenizeIds(int32_t context_length) { return std::max(65536, context_length); }
 

@@ -9,13 +9,18 @@ namespace {
 // How many times within the limit the watchdog looks.
 constexpr int kLooks = 8;
 constexpr Duration kShortestLook = std::chrono::milliseconds(1);
+// Longest steps that make a stuck one.
+constexpr int kStuckSteps = 20;
 
 }  // namespace
 
 void EngineLoop::Run() {
   while (engine_.WaitForWork()) {
-    began_ns_.store(clock_.Now().time_since_epoch().count(), std::memory_order_relaxed);
+    const Time began = clock_.Now();
+    began_ns_.store(began.time_since_epoch().count(), std::memory_order_relaxed);
     engine_.Step();
+    const Duration took = clock_.Now() - began;
+    longest_ns_.store(std::max(took.count(), LongestStep().count() / 10 * 9), std::memory_order_relaxed);
     began_ns_.store(kIdle, std::memory_order_relaxed);
   }
 }
@@ -49,7 +54,7 @@ void Watchdog::Watch() {
 
 bool Watchdog::Stuck() const {
   const std::optional<Time> began = loop_.StepBegan();
-  return began.has_value() && clock_.Now() - *began > limit_;
+  return began.has_value() && clock_.Now() - *began > std::max(limit_, kStuckSteps * loop_.LongestStep());
 }
 
 }  // namespace qanat::service

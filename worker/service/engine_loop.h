@@ -23,6 +23,8 @@ class EngineLoop {
 
   // Unset between steps: an idle engine is not stuck.
   std::optional<Time> StepBegan() const;
+  // What a step may take: the longest one lately. A longest one fades by a tenth a step.
+  Duration LongestStep() const { return Duration(longest_ns_.load(std::memory_order_relaxed)); }
 
  private:
   static constexpr int64_t kIdle = -1;
@@ -30,6 +32,7 @@ class EngineLoop {
   engine::Engine& engine_;
   const Clock& clock_;
   std::atomic<int64_t> began_ns_ = kIdle;
+  std::atomic<int64_t> longest_ns_ = 0;  // written by Run only
 };
 
 // What: calls `trip` once, when a step of `loop` has taken longer than `limit`: a device that hangs does not

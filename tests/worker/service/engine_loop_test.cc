@@ -1,5 +1,7 @@
 #include "worker/service/engine_loop.h"
 
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <thread>
 
@@ -91,6 +93,35 @@ TEST_F(EngineLoopTest, WatchdogTripsOnAStepThatHangsAndNotOnIdleness) {
   ASSERT_TRUE(loop_.StepBegan().has_value());
   EXPECT_FALSE(has_tripped);
   clock_.Advance(std::chrono::seconds(11));
+  tripped.Wait();
+  leave.Open();
+  sink->WaitForEnd();
+  engine_.Shutdown();
+  thread.join();
+}
+
+TEST_F(EngineLoopTest, WatchdogAllowsTwentyOfTheLongestSteps) {
+  // Every step takes a minute of the test's clock.
+  runner_.set_on_launch([&](const engine::ModelBatch&) { clock_.Advance(std::chrono::minutes(1)); });
+  std::thread thread([&] { loop_.Run(); });
+  Submit()->WaitForEnd();
+  EXPECT_EQ(loop_.LongestStep(), std::chrono::minutes(1));
+
+  Gate in_step, tripped, leave;
+  runner_.set_on_launch([&](const engine::ModelBatch&) {
+    in_step.Open();
+    leave.Wait();
+  });
+  std::atomic<bool> has_tripped = false;
+  Watchdog watchdog(loop_, std::chrono::milliseconds(10), clock_, [&] {
+    has_tripped = true;
+    tripped.Open();
+  });
+  const auto sink = Submit();
+  in_step.Wait();
+  clock_.Advance(std::chrono::minutes(20));
+  EXPECT_FALSE(has_tripped);
+  clock_.Advance(std::chrono::minutes(1));
   tripped.Wait();
   leave.Open();
   sink->WaitForEnd();
