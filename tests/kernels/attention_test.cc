@@ -194,13 +194,13 @@ TEST(AttentionTest, EqualsTheDefinitionInDoublePrecision) {
   std::mt19937 rng(1);
   for (const KernelSet* path : AllPaths()) {
     for (const Shape& shape : kShapes) {
-      const Sequence sequence(rng, shape, shape.head_dim <= 64 ? 260 : 66);
+      const Sequence sequence(rng, shape, shape.head_dim == 32 ? 260 : 66);
       const std::vector<float> out = Outputs(*path, sequence, rng, 50);
       const bool rounds = path->kv_element == KvElement::kBF16;
       const Twin twin(sequence, rounds);
       for (const int row : {0, 1, 15, 16, 63, 64, 255, 256, 259}) {
         if (row >= sequence.length) break;
-        for (int head = 0; head < shape.num_heads; ++head) {
+        for (const int head : {0, shape.num_heads - 1}) {
           const std::vector<double> expected = twin.Row(row, head);
           for (int i = 0; i < shape.head_dim; ++i) {
             // A key on the edge between two bf16 numbers may round the other way in float32: half a step of
@@ -219,7 +219,7 @@ TEST(AttentionTest, BitsDependOnNeitherChunksNorBlocksNorPartitioning) {
   std::mt19937 rng(2);
   for (const KernelSet* path : AllPaths()) {
     for (const Shape& shape : {kShapes[0], kShapes[1], kShapes[4]}) {
-      const Sequence sequence(rng, shape, shape.head_dim == 32 ? 330 : 70);
+      const Sequence sequence(rng, shape, shape.head_dim == 32 ? 300 : 70);
       const std::vector<float> whole = Outputs(*path, sequence, rng, sequence.length);
       for (const int chunk : {1, 7, 64}) {
         ASSERT_EQ(Outputs(*path, sequence, rng, chunk), whole) << path->name << " chunks of " << chunk;

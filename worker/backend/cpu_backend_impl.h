@@ -18,7 +18,6 @@ namespace qanat::backend {
 // Owns weights, activations, KV cache and compute threads. Activations are float32, row-major, without gaps.
 // Threads and errors: as Backend says; the thread that calls operations, not the one that loads, becomes compute
 // thread 0. Products quantise their input once, into scratch that the next one reuses.
-// compute thread 0. Products quantise their input once, into scratch that the next one reuses.
 class CpuBackend final : public Backend {
  public:
   CpuBackend(const kernels::KernelSet& kernels, ThreadPoolOptions threads);
