@@ -167,6 +167,8 @@ void Stream::OnResponse(int number, v1::GenerateResponse response) {
   }
   parts_.metrics.OnRelayed(tokens);
   if (response.has_usage()) parts_.metrics.OnCachedTokens(worker, response.usage().cached_tokens());
+  // Its name among us: the worker does not know it.
+  if (response.has_timings()) response.mutable_timings()->add_workers(worker);
   if (!wants_token_ids_) response.clear_token_ids();
   sink_->OnResponse(std::move(response), tokens);
 }
@@ -181,7 +183,7 @@ void Stream::OnEnd(int number, const absl::Status& status) {
     ended = std::move(dispatch_);
     dispatch_.reset();
     again = MayTryAgain(status);
-    if (!again && IsWorkerLost(status) && passed_on_) last_words = LastWords();
+    if (!again && IsWorkerLost(status) && passed_on_) last_words = LastWords(ended->address);
   }
   if (IsDraining(status)) parts_.cluster.MarkDraining(ended->entry.worker());
   ended.reset();
@@ -196,9 +198,11 @@ bool Stream::MayTryAgain(const absl::Status& status) const {
   return !accepted_ && (absl::IsUnavailable(status) || absl::IsResourceExhausted(status));
 }
 
-std::vector<v1::GenerateResponse> Stream::LastWords() {
+std::vector<v1::GenerateResponse> Stream::LastWords(const std::string& worker) {
   std::vector<v1::GenerateResponse> responses;
+  int32_t completion_tokens = 0;
   for (size_t i = 0; i < choices_.size(); ++i) {
+    completion_tokens += choices_[i].next_token;
     if (choices_[i].finished) continue;
     v1::GenerateResponse& response = responses.emplace_back();
     response.set_request_id(call_.request.request_id());
@@ -206,6 +210,12 @@ std::vector<v1::GenerateResponse> Stream::LastWords() {
     response.set_first_token(choices_[i].next_token);
     response.mutable_finish()->set_reason(v1::FINISH_REASON_ERROR);
   }
+  if (responses.empty()) return responses;
+  v1::GenerateResponse& last = responses.back();
+  last.mutable_usage()->set_prompt_tokens(prompt_tokens_);
+  last.mutable_usage()->set_completion_tokens(completion_tokens);
+  last.mutable_timings()->add_workers(worker);
+  last.set_seed(call_.request.sampling().seed());
   return responses;
 }
 

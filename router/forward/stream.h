@@ -66,8 +66,8 @@ class Stream final : public ForwardedStream, public std::enable_shared_from_this
   void OnEnd(int number, const absl::Status& status) EXCLUDES(mu_);
 
   bool MayTryAgain(const absl::Status& status) const REQUIRES(mu_);
-  // The `finish` ERROR of each choice that had not finished.
-  std::vector<v1::GenerateResponse> LastWords() REQUIRES(mu_);
+  // The `finish` ERROR of each choice that had not finished, for callers of a worker that was lost.
+  std::vector<v1::GenerateResponse> LastWords(const std::string& worker) REQUIRES(mu_);
 
   const Parts parts_;
   const std::shared_ptr<StreamSink> sink_;  // shared with the caller's side

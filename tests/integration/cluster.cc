@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -63,6 +64,10 @@ Server StartServer(const Flags& command) {
 Server StartWorker(const Flags& flags, const std::string& listen) {
   Flags command = {Program("qanat-worker"), "--model", ModelPath(), "--listen", listen, "--threads", "1"};
   command.insert(command.end(), flags.begin(), flags.end());
+  // Small, but more than any test needs that does not say.
+  if (std::find(flags.begin(), flags.end(), "--kv-blocks") == flags.end()) {
+    command.insert(command.end(), {"--kv-blocks", "600"});
+  }
   return StartServer(command);
 }
 

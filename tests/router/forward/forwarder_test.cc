@@ -55,11 +55,13 @@ TEST_F(ForwarderTest, CarriesARequestToAWorkerAndTheAnswerBack) {
   v1::GenerateResponse last = News(2, 1);
   last.mutable_finish()->set_reason(v1::FINISH_REASON_LENGTH);
   last.mutable_usage()->set_cached_tokens(16);
+  last.mutable_timings()->set_preemptions(1);
   links_[0]->Respond(id, last);
   links_[0]->End(id, absl::OkStatus());
 
   ASSERT_EQ(sink_->responses().size(), 2u);
   EXPECT_EQ(sink_->responses()[1].first_token(), 2);
+  EXPECT_THAT(sink_->responses()[1].timings().workers(), ElementsAre("w0"));
   EXPECT_EQ(sink_->tokens(), 3);
   EXPECT_THAT(sink_->ends(), ElementsAre(absl::OkStatus()));
   EXPECT_EQ(InFlight(0), 0);
@@ -138,6 +140,10 @@ TEST_F(ForwarderTest, AfterTheFirstTokenALostWorkerEndsTheStream) {
   EXPECT_EQ(last.finish().reason(), v1::FINISH_REASON_ERROR);
   EXPECT_EQ(last.first_token(), 3);
   EXPECT_EQ(last.request_id(), "mine");
+  EXPECT_EQ(last.usage().prompt_tokens(), 3);
+  EXPECT_EQ(last.usage().completion_tokens(), 3);
+  EXPECT_EQ(last.seed(), 5u);
+  EXPECT_THAT(last.timings().workers(), ElementsAre("w0"));
   EXPECT_EQ(InFlight(0), 0);
 }
 
