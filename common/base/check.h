@@ -25,10 +25,10 @@ struct Voidify {
 
 }  // namespace qanat::internal
 
-#define QANAT_CHECK(condition)                                                        \
-  __builtin_expect(static_cast<bool>(condition), 1)                                   \
-      ? static_cast<void>(0)                                                          \
-      : ::qanat::internal::Voidify() &                                                \
+#define QANAT_CHECK(condition)                      \
+  __builtin_expect(static_cast<bool>(condition), 1) \
+      ? static_cast<void>(0)                        \
+      : ::qanat::internal::Voidify() &              \
             ::qanat::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
 
 #if defined(QANAT_DEBUG_CHECKS)

@@ -19,7 +19,9 @@ class Clock {
 // The machine's monotonic clock.
 class RealClock final : public Clock {
  public:
-  Time Now() const override { return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now()); }
+  Time Now() const override {
+    return std::chrono::time_point_cast<Duration>(std::chrono::steady_clock::now());
+  }
 };
 
 inline double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }

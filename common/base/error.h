@@ -30,9 +30,9 @@ std::optional<std::chrono::milliseconds> RetryAfterOf(const absl::Status& status
 // Sets the field of a status made elsewhere, its message untouched.
 absl::Status WithField(absl::Status status, std::string_view field);
 
-// What may be told to a caller: `status`, but the message of INTERNAL, UNKNOWN and DATA_LOSS, which may hold whatever
-// went wrong inside (a path, an address, a piece of a prompt), gives way to a fixed one. What is attached stays.
-// Log the status itself before it is dropped.
+// What may be told to a caller: `status`, but the message of INTERNAL, UNKNOWN and DATA_LOSS, which may hold
+// whatever went wrong inside (a path, an address, a piece of a prompt), gives way to a fixed one. What is
+// attached stays. Log the status itself before it is dropped.
 absl::Status PublicError(const absl::Status& status);
 
 }  // namespace qanat

@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define QANAT_RETURN_IF_ERROR(expression)                 \
-  do {                                                    \
+#define QANAT_RETURN_IF_ERROR(expression)                                                     \
+  do {                                                                                        \
     if (absl::Status qanat_status_ = (expression); !qanat_status_.ok()) return qanat_status_; \
   } while (false)
 

@@ -10,8 +10,8 @@
 
 namespace qanat {
 
-// What: runs tasks in order of arrival on `num_threads` threads. Owns its threads; the destructor runs what is
-// queued and joins them. Threads: any. Errors: a full queue refuses.
+// What: runs tasks in order of arrival on `num_threads` threads. Owns its threads; the destructor runs what
+// is queued and joins them. Threads: any. Errors: a full queue refuses.
 class TaskPool {
  public:
   TaskPool(int num_threads, size_t capacity);

@@ -2,7 +2,8 @@
 // error); other compilers ignore them.
 #pragma once
 
-// Abseil's headers define three of these names; theirs go first, so that the order of includes does not matter.
+// Abseil's headers define three of these names; theirs go first, so that the order of includes does not
+// matter.
 #include "absl/base/thread_annotations.h"
 #undef GUARDED_BY
 #undef PT_GUARDED_BY

@@ -16,10 +16,12 @@ struct Unit {
 };
 
 constexpr Unit kDurations[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
-constexpr Unit kSizes[] = {{"", 1}, {"K", 1024.0}, {"M", 1048576.0}, {"G", 1073741824.0}, {"T", 1099511627776.0}};
+constexpr Unit kSizes[] = {
+    {"", 1}, {"K", 1024.0}, {"M", 1048576.0}, {"G", 1073741824.0}, {"T", 1099511627776.0}};
 
 absl::Status Malformed(std::string_view text, const char* expected) {
-  return absl::InvalidArgumentError(absl::StrCat("'", absl::string_view(text.data(), text.size()), "' is not ", expected));
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", absl::string_view(text.data(), text.size()), "' is not ", expected));
 }
 
 // The value of `text` in the base unit; negative when it cannot be read.
@@ -51,7 +53,8 @@ std::string FormatDuration(Duration duration) {
   for (const Unit& unit : kDurations) {
     if (count % static_cast<int64_t>(unit.factor) == 0) best = &unit;
   }
-  return absl::StrCat(count / static_cast<int64_t>(best->factor), absl::string_view(best->name.data(), best->name.size()));
+  return absl::StrCat(count / static_cast<int64_t>(best->factor),
+                      absl::string_view(best->name.data(), best->name.size()));
 }
 
 absl::StatusOr<int64_t> ParseSize(std::string_view text) {

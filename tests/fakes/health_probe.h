@@ -12,8 +12,8 @@
 
 namespace qanat::fakes {
 
-// One call of Health/Check, written as bytes, since the system ships no health.proto. 1: serving; 2: not serving; -1:
-// the server does not know the service, or does not answer. REQUIRES: service.size() < 128.
+// One call of Health/Check, written as bytes, since the system ships no health.proto. 1: serving; 2: not
+// serving; -1: the server does not know the service, or does not answer. REQUIRES: service.size() < 128.
 inline int ProbeHealth(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
   // Field 1 of the request is the service; field 1 of the answer is the status.
   std::string bytes;

@@ -1,5 +1,5 @@
-// The operations of one device, as a model's layers call them. A model walks its layers over this interface and
-// knows neither threads nor instruction sets; a backend knows no model.
+// The operations of one device, as a model's layers call them. A model walks its layers over this interface
+// and knows neither threads nor instruction sets; a backend knows no model.
 //
 // Shapes are [rows, cols], row-major; a row is one token of the step. Operations run in the order they are
 // called; what they wrote is visible to the next one, and to the host after Synchronize().
@@ -20,7 +20,19 @@ namespace qanat::backend {
 
 // Storage formats of weights, by their GGUF names. A backend refuses those that it cannot compute with.
 enum class DType : uint8_t {
-  kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ2_K, kQ3_K, kQ4_K, kQ5_K, kQ6_K,
+  kF32,
+  kF16,
+  kBF16,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
 };
 
 // How keys and values are stored in the cache.
@@ -43,8 +55,8 @@ struct Weight {
   int cols = 0;
 };
 
-// A view of activations in the device's memory and format, owned by the backend. Cheap to copy; a prefix of its
-// rows is a view too.
+// A view of activations in the device's memory and format, owned by the backend. Cheap to copy; a prefix of
+// its rows is a view too.
 struct Activations {
   void* data = nullptr;
   int rows = 0;
@@ -78,15 +90,16 @@ struct BatchLayout {
   int num_rows = 0;
 };
 
-// What: memory and arithmetic of one device. Owns weights, rope tables, activations and the KV arena, for as long
-// as it lives. Threads: one caller at a time (the engine thread). Errors: loading and allocation return a Status;
-// operations have preconditions only, since everything that can be wrong was checked before.
+// What: memory and arithmetic of one device. Owns weights, rope tables, activations and the KV arena, for as
+// long as it lives. Threads: one caller at a time (the engine thread). Errors: loading and allocation return
+// a Status; operations have preconditions only, since everything that can be wrong was checked before.
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  // --- Loading -----------------------------------------------------------------------------------------------
-  // Stacks the rows of `parts` (equal cols; types may differ) into one matrix and keeps it in a layout of its own.
+  // --- Loading
+  // ----------------------------------------------------------------------------------------------- Stacks
+  // the rows of `parts` (equal cols; types may differ) into one matrix and keeps it in a layout of its own.
   // UNIMPLEMENTED naming the tensor and its type when the type is not supported.
   virtual absl::StatusOr<Weight> LoadMatrix(absl::Span<const HostMatrix> parts) = 0;
   // A vector of F32 (norm weights, biases): rows = 1.
@@ -99,18 +112,21 @@ class Backend {
   // Activations of at most `rows` rows.
   virtual Activations Allocate(int rows, int cols) = 0;
 
-  // --- Operations --------------------------------------------------------------------------------------------
-  // out[r, :] = scale * table[ids[r], :].
+  // --- Operations
+  // -------------------------------------------------------------------------------------------- out[r, :] =
+  // scale * table[ids[r], :].
   virtual void Embed(Weight table, absl::Span<const TokenId> ids, float scale, Activations out) = 0;
   // out[r, :] = in[r, :] / sqrt(mean(in[r, :]^2) + eps) * weight.
   virtual void RmsNorm(Activations in, Weight weight, float eps, Activations out) = 0;
-  // out = in * w^T: [rows, w.cols] -> [rows, w.rows]. Activations are quantised the same way for any row count.
+  // out = in * w^T: [rows, w.cols] -> [rows, w.rows]. Activations are quantised the same way for any row
+  // count.
   virtual void MatMul(Weight w, Activations in, Activations out) = 0;
   // out += in * w^T.
   virtual void MatMulAdd(Weight w, Activations in, Activations out) = 0;
-  // qkv is [rows, (num_heads + 2 * num_kv_heads) * head_dim]: rotates the queries in place and the keys on their
-  // way to the cache of `layer`; values go there as they are.
-  virtual void RopeAndStoreKv(Activations qkv, int num_heads, Weight rope, int layer, const BatchLayout& batch) = 0;
+  // qkv is [rows, (num_heads + 2 * num_kv_heads) * head_dim]: rotates the queries in place and the keys on
+  // their way to the cache of `layer`; values go there as they are.
+  virtual void RopeAndStoreKv(Activations qkv, int num_heads, Weight rope, int layer,
+                              const BatchLayout& batch) = 0;
   // Causal attention over the cache of `layer`, also for the rows just stored:
   // out is [rows, num_heads * head_dim]; scores are scaled by `scale`.
   virtual void Attention(Activations qkv, int num_heads, int layer, float scale, const BatchLayout& batch,
@@ -120,16 +136,18 @@ class Backend {
   // out[i, :] = in[rows[i], :].
   virtual void GatherRows(Activations in, absl::Span<const int32_t> rows, Activations out) = 0;
 
-  // --- Host's side -------------------------------------------------------------------------------------------
-  // Waits for what was called so far.
+  // --- Host's side
+  // ------------------------------------------------------------------------------------------- Waits for
+  // what was called so far.
   virtual void Synchronize() = 0;
   // A row as float32, valid until the next operation. REQUIRES: Synchronize() since it was written.
   virtual absl::Span<const float> Row(Activations in, int row) = 0;
   // Fills blocks with 0xFF, so that a test sees whoever reads a block that nobody owns.
   virtual void PoisonBlocks(absl::Span<const int32_t> blocks) = 0;
 
-  // --- Facts -------------------------------------------------------------------------------------------------
-  // What decides the bits of a result: kernel version, instruction set, KV format. Equal strings, equal bits.
+  // --- Facts
+  // ------------------------------------------------------------------------------------------------- What
+  // decides the bits of a result: kernel version, instruction set, KV format. Equal strings, equal bits.
   virtual std::string Numerics() const = 0;
   // Bytes of the KV cache that one block of `config` takes.
   virtual int64_t BlockBytes(const KvConfig& config) const = 0;

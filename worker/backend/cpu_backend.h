@@ -19,8 +19,9 @@ struct CpuBackendOptions {
   bool pin = true;
 };
 
-// INVALID_ARGUMENT for an unknown path; FAILED_PRECONDITION naming the missing instructions when this CPU lacks
-// them; UNIMPLEMENTED for a path that this build does not have. The calling thread becomes compute thread 0.
+// INVALID_ARGUMENT for an unknown path; FAILED_PRECONDITION naming the missing instructions when this CPU
+// lacks them; UNIMPLEMENTED for a path that this build does not have. The calling thread becomes compute
+// thread 0.
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuBackendOptions& options);
 
 }  // namespace qanat::backend

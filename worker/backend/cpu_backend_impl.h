@@ -16,8 +16,8 @@ namespace qanat::backend {
 
 // What: each operation fills a params struct and runs one path's kernel over tiles on the thread pool.
 // Owns weights, activations, KV cache and compute threads. Activations are float32, row-major, without gaps.
-// Threads and errors: as Backend says; the thread that calls operations, not the one that loads, becomes compute
-// thread 0. Products quantise their input once, into scratch that the next one reuses.
+// Threads and errors: as Backend says; the thread that calls operations, not the one that loads, becomes
+// compute thread 0. Products quantise their input once, into scratch that the next one reuses.
 class CpuBackend final : public Backend {
  public:
   CpuBackend(const kernels::KernelSet& kernels, ThreadPoolOptions threads);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <thread>
@@ -58,8 +59,8 @@ class ThreadPool {
   void RunJob(const Job& job);
   void ClaimTiles(int thread);
   void HelperLoop(int thread);
-  // Returns once state_ is no longer `seen`: spins, then sleeps.
-  void WaitWhile(uint32_t seen);
+  // Returns once state_ is no longer `seen`: spins for as long as `spin`, then sleeps.
+  void WaitWhile(uint32_t seen, std::chrono::microseconds spin);
   void Pin(int thread) const;
 
   const ThreadPoolOptions options_;

@@ -22,8 +22,8 @@ namespace qanat::engine {
 // A consistent picture of the engine as of its last step, for metrics, load reports and tests.
 struct EngineSnapshot {
   int32_t running = 0;
-  int32_t waiting = 0;            // accepted, not running (inbox included)
-  int64_t waiting_tokens = 0;     // prompt tokens of the waiting
+  int32_t waiting = 0;         // accepted, not running (inbox included)
+  int64_t waiting_tokens = 0;  // prompt tokens of the waiting
   int32_t total_blocks = 0;
   int32_t free_blocks = 0;        // free and holding nothing of use
   int32_t cached_blocks = 0;      // free, with contents that a request may hit
@@ -33,29 +33,29 @@ struct EngineSnapshot {
   bool draining = false;
 };
 
-// What: accepts requests, runs them in steps, and tells their sinks. Owns scheduler, KV manager and all sequences;
-// `runner`, `clock` and `metrics` outlive it.
-// Threads: Submit, Cancel, Drain, Snapshot from any thread, none of them waits for a step. Step and WaitForWork
-// from one thread, the engine thread; a simulation calls Step itself.
-// Errors: Submit refuses typed, before anything is allocated; whatever is accepted gets exactly one OnEnd.
+// What: accepts requests, runs them in steps, and tells their sinks. Owns scheduler, KV manager and all
+// sequences; `runner`, `clock` and `metrics` outlive it. Threads: Submit, Cancel, Drain, Snapshot from any
+// thread, none of them waits for a step. Step and WaitForWork from one thread, the engine thread; a
+// simulation calls Step itself. Errors: Submit refuses typed, before anything is allocated; whatever is
+// accepted gets exactly one OnEnd.
 class Engine {
  public:
   // REQUIRES: options.Validate() is OK; hasher.block_size() == options.block_size.
-  Engine(const EngineOptions& options, const hash::BlockHasher& hasher, ModelRunner& runner, const Clock& clock,
-         EngineMetrics& metrics);
+  Engine(const EngineOptions& options, const hash::BlockHasher& hasher, ModelRunner& runner,
+         const Clock& clock, EngineMetrics& metrics);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // INVALID_ARGUMENT: the prompt or max_tokens is out of range, or it can never fit (both numbers in the message).
-  // RESOURCE_EXHAUSTED with a retry hint: the queue is full. UNAVAILABLE: draining. DEADLINE_EXCEEDED: the deadline
-  // has passed. Reasons (common/base/error.h): INVALID_FIELD, NEVER_FITS, QUEUE_FULL, TOKENS_FULL, DRAINING,
-  // DEADLINE. The sink may be called before this returns.
+  // INVALID_ARGUMENT: the prompt or max_tokens is out of range, or it can never fit (both numbers in the
+  // message). RESOURCE_EXHAUSTED with a retry hint: the queue is full. UNAVAILABLE: draining.
+  // DEADLINE_EXCEEDED: the deadline has passed. Reasons (common/base/error.h): INVALID_FIELD, NEVER_FITS,
+  // QUEUE_FULL, TOKENS_FULL, DRAINING, DEADLINE. The sink may be called before this returns.
   absl::StatusOr<SequenceId> Submit(Request request);
 
-  // Ends a request in any state, within one step; unknown and ended ids are ignored. kStop is for a stop string
-  // matched by the service: the outcome then is a success. Its completion_tokens are the tokens delivered, which
-  // may have run past the stop: the service counts the ones that make up the answer.
+  // Ends a request in any state, within one step; unknown and ended ids are ignored. kStop is for a stop
+  // string matched by the service: the outcome then is a success. Its completion_tokens are the tokens
+  // delivered, which may have run past the stop: the service counts the ones that make up the answer.
   void Cancel(SequenceId id, EndReason reason);
 
   // Refuses what comes from now on; what is accepted runs on.
@@ -63,10 +63,11 @@ class Engine {
 
   EngineSnapshot Snapshot() const;
 
-  // One step: drain the inbox, plan, reserve, build, launch and collect, commit. False when there was nothing to do.
+  // One step: drain the inbox, plan, reserve, build, launch and collect, commit. False when there was nothing
+  // to do.
   bool Step();
-  // Blocks the engine thread until there is something to do or Shutdown() was called. Accepted requests always are:
-  // it sleeps past no deadline. False after Shutdown().
+  // Blocks the engine thread until there is something to do or Shutdown() was called. Accepted requests
+  // always are: it sleeps past no deadline. False after Shutdown().
   bool WaitForWork();
   // Wakes WaitForWork for good. What is still in flight ends as CANCELLED in the destructor.
   void Shutdown();

@@ -16,7 +16,7 @@ struct StepStats {
   int32_t decode_tokens = 0;
   int32_t recomputed_tokens = 0;
   int32_t preemptions = 0;
-  int32_t evictions = 0;  // cached blocks reused for other contents
+  int32_t evictions = 0;       // cached blocks reused for other contents
   int32_t queried_tokens = 0;  // prompt tokens looked up in the prefix cache at admission
   int32_t hit_tokens = 0;
   int32_t failed_rows = 0;

@@ -1,5 +1,5 @@
-// The engine's view of a model on a device: a batch of token spans goes in, one sampled token a sequence comes
-// out. Real (worker/model), simulated (worker/sim) and fake (tests/fakes) ones exist.
+// The engine's view of a model on a device: a batch of token spans goes in, one sampled token a sequence
+// comes out. Real (worker/model), simulated (worker/sim) and fake (tests/fakes) ones exist.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,9 @@ struct ModelBatch {
 // What one sequence of the batch got.
 struct SequenceOutput {
   enum class Kind : uint8_t {
-    kNone,     // `sample` was false
-    kToken,    // `token` was drawn
-    kFailed,   // this row alone failed: non-finite logits or an injected fault
+    kNone,    // `sample` was false
+    kToken,   // `token` was drawn
+    kFailed,  // this row alone failed: non-finite logits or an injected fault
   };
   Kind kind = Kind::kNone;
   TokenId token = -1;
@@ -46,14 +46,16 @@ struct StepOutput {
   std::vector<SequenceOutput> sequences;
 };
 
-// What: runs steps. Threads: the engine thread only. Errors: none at the level of a step; a row that fails says so
-// in its output. At most depth() launched steps are uncollected; they are collected in order of launch.
+// What: runs steps. Threads: the engine thread only. Errors: none at the level of a step; a row that fails
+// says so in its output. At most depth() launched steps are uncollected; they are collected in order of
+// launch.
 class ModelRunner {
  public:
   using Handle = uint64_t;
   virtual ~ModelRunner() = default;
 
-  // REQUIRES: batch is not empty; every span at least one token; blocks are the sequence's own or shared full ones.
+  // REQUIRES: batch is not empty; every span at least one token; blocks are the sequence's own or shared full
+  // ones.
   virtual Handle Launch(const ModelBatch& batch) = 0;
   virtual StepOutput Collect(Handle handle) = 0;
   // Steps that may be in flight at once: 1 on a CPU, where overlap would only steal a core.

@@ -34,8 +34,8 @@ struct Outcome {
   int32_t recomputed_tokens = 0;
 };
 
-// What: where the tokens of one request go. Shared by the engine and whoever streams them out: the engine drops it
-// after OnEnd. Threads: called on the engine thread; must never block, and does its work elsewhere.
+// What: where the tokens of one request go. Shared by the engine and whoever streams them out: the engine
+// drops it after OnEnd. Threads: called on the engine thread; must never block, and does its work elsewhere.
 class TokenSink {
  public:
   virtual ~TokenSink() = default;

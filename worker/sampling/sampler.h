@@ -24,8 +24,8 @@ namespace qanat::sampling {
 // largest logit, equal ones by the lowest id; -0 equals +0.
 //
 // What: the arithmetic above. Owns scratch for one row, kept for its capacity. Threads: one. Errors: no token
-// when a logit is NaN or infinite. Nothing is sorted: 49,152 logits take about 8 us greedy, 35 us drawn from all
-// or after a small top_k, 140 us after top_p (AVX-512, one core of 2.3 GHz).
+// when a logit is NaN or infinite. Nothing is sorted: 49,152 logits take about 8 us greedy, 35 us drawn from
+// all or after a small top_k, 140 us after top_p (AVX-512, one core of 2.3 GHz).
 class Sampler {
  public:
   // REQUIRES: logits is not empty; params inside the bounds that params.h gives.

@@ -13,9 +13,7 @@ absl::Span<const std::byte> Bytes(std::string_view text) {
 }
 
 // The digest that XXH3's own specification gives for no input.
-TEST(FingerprintTest, IsXxh3In128Bits) {
-  EXPECT_EQ(Fingerprint({}), "99aa06d3014798d86001c324468d497f");
-}
+TEST(FingerprintTest, IsXxh3In128Bits) { EXPECT_EQ(Fingerprint({}), "99aa06d3014798d86001c324468d497f"); }
 
 TEST(FingerprintTest, ChangesWithEveryByte) {
   std::vector<std::byte> bytes(5000);

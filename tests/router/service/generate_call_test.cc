@@ -197,13 +197,15 @@ TEST_F(GenerateCallTest, RefusesMoreOpenCallsThanItMayHold) {
   for (const auto& reader : readers) EXPECT_TRUE(absl::IsCancelled(Read(*reader).status));
 }
 
-// A caller who does not read makes the router join what waits instead of keeping each message. The answer is longer
-// than what gRPC itself takes in before the first read.
+// A caller who does not read makes the router join what waits instead of keeping each message. The answer is
+// longer than what gRPC itself takes in before the first read.
 TEST_F(GenerateCallTest, ASlowReaderGetsTheWholeAnswerInFewerPieces) {
   Worker& worker = AddWorker({.mode = Worker::Mode::kHold});
   constexpr int kTokens = 10000;
   constexpr size_t kBytes = 2000;
-  const auto text_of = [](int position) { return std::string(kBytes, static_cast<char>('a' + position % 26)); };
+  const auto text_of = [](int position) {
+    return std::string(kBytes, static_cast<char>('a' + position % 26));
+  };
   grpc::ClientContext context;
   const auto reader = stub_->Generate(&context, Ask("x"));
   const uint64_t id = worker.NextStart().call_id();
