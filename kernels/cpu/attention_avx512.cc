@@ -5,14 +5,13 @@
 #include <immintrin.h>
 
 #include "kernels/cpu/paths.h"
+#include "kernels/cpu/softmax_avx512.h"
 #include "kernels/cpu/unroll.h"
-#include "kernels/exp2.h"
 
 namespace qanat::kernels {
 namespace {
 
 constexpr int kMaxQueries = 6;
-constexpr int kTileBlocks = kTileKeys / kBlockTokens;
 
 // Queries that share a KV head, and how far each has come.
 struct QuerySet {
@@ -31,38 +30,6 @@ struct KeyTile {
 __m512 LowHalves(__m512i pairs) { return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16)); }
 __m512 HighHalves(__m512i pairs) {
   return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xFFFF0000u))));
-}
-
-__m512 Exp2Vector(__m512 x) {
-  // The operand order lets NaN through.
-  const __m512 bounded = _mm512_min_ps(_mm512_set1_ps(kExp2Max), x);
-  const __m512 t = _mm512_add_ps(bounded, _mm512_set1_ps(kExp2Round));
-  const __m512 f = _mm512_sub_ps(bounded, _mm512_sub_ps(t, _mm512_set1_ps(kExp2Round)));
-  __m512 p = _mm512_fmadd_ps(f, _mm512_set1_ps(kExp2C6), _mm512_set1_ps(kExp2C5));
-  p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(kExp2C4));
-  p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(kExp2C3));
-  p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(kExp2C2));
-  p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(kExp2C1));
-  p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(1.0f));
-  const __m512i bias = _mm512_set1_epi32(static_cast<int>(FloatBits(kExp2Round) - 127u));
-  const __m512i exponent = _mm512_slli_epi32(_mm512_sub_epi32(_mm512_castps_si512(t), bias), 23);
-  const __mmask16 keep = _mm512_cmp_ps_mask(x, _mm512_set1_ps(kExp2Min), _CMP_NLT_UQ);
-  return _mm512_maskz_mul_ps(keep, p, _mm512_castsi512_ps(exponent));
-}
-
-// The tree of attention.h: lane l gets l + 8, then l + 4, l + 2, l + 1.
-float TreeSum(__m512 v) {
-  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
-  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
-}
-
-float TreeMax(__m512 v) {
-  const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
-  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
-  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
 void Fetch(const std::byte* line) { _mm_prefetch(reinterpret_cast<const char*>(line), _MM_HINT_T0); }
@@ -118,47 +85,21 @@ void Scores(const KeyTile& tile, int num_blocks, int head_dim, const float (*q)[
   }
 }
 
-// The lanes of block `b` that a query with `count` visible keys sees.
-__mmask16 Visible(int count, int b) {
-  const int left = count - b * kBlockTokens;
-  return left >= kBlockTokens ? 0xFFFF : left > 0 ? static_cast<__mmask16>((1u << left) - 1) : 0;
-}
-
-float TileMax(int count, const float* p) {
-  const __m512 lowest = _mm512_set1_ps(BitsToFloat(0xFF800000u));
-  __m512 max = lowest;
-  QANAT_UNROLL
-  for (int b = 0; b < kTileBlocks; ++b) {
-    max = _mm512_max_ps(max, _mm512_mask_loadu_ps(lowest, Visible(count, b), p + b * kBlockTokens));
-  }
-  return TreeMax(max);
-}
-
-// Scores become probabilities; returns their sum.
-float Exponentiate(int count, float max, float* p) {
-  __m512 lanes[kTileBlocks];
-  QANAT_UNROLL
-  for (int b = 0; b < kTileBlocks; ++b) {
-    const __m512 score = _mm512_sub_ps(_mm512_load_ps(p + b * kBlockTokens), _mm512_set1_ps(max));
-    lanes[b] = _mm512_maskz_mov_ps(Visible(count, b), Exp2Vector(score));
-    _mm512_store_ps(p + b * kBlockTokens, lanes[b]);
-  }
-  return TreeSum(_mm512_add_ps(_mm512_add_ps(lanes[0], lanes[1]), _mm512_add_ps(lanes[2], lanes[3])));
-}
-
 // The softmax step of `queries` queries; correction[n] is what the output of n so far must be multiplied by.
+template <bool kWhole>
 void Softmax(int queries, const int* counts, float (*p)[kTileKeys], AttentionPartial* state,
              float* correction) {
   alignas(64) float change[16] = {};
   for (int n = 0; n < queries; ++n) {
-    const float tile_max = TileMax(counts[n], p[n]);
+    const float tile_max = TileMax<kWhole>(counts[n], p[n]);
     const float max = state[n].max < tile_max ? tile_max : state[n].max;
     change[n] = state[n].max - max;
     state[n].max = max;
   }
   _mm512_store_ps(correction, Exp2Vector(_mm512_load_ps(change)));
   for (int n = 0; n < queries; ++n) {
-    state[n].sum = __builtin_fmaf(state[n].sum, correction[n], Exponentiate(counts[n], state[n].max, p[n]));
+    state[n].sum =
+        __builtin_fmaf(state[n].sum, correction[n], Exponentiate<kWhole>(counts[n], state[n].max, p[n]));
   }
 }
 
@@ -235,7 +176,7 @@ void TileQueries(const KeyTile& tile, int head_dim, int first, const int* counts
   float(*p)[kTileKeys] = set.p + first;
   AttentionPartial* state = set.state + first;
   Scores<kQueries>(tile, num_blocks, head_dim, set.q + first, p);
-  Softmax(kQueries, counts, p, state, correction);
+  (counts[0] == kTileKeys ? Softmax<true> : Softmax<false>)(kQueries, counts, p, state, correction);
   // Together as far as all see an even number of keys, then each to its own end.
   const int common = counts[0] == counts[kQueries - 1] ? counts[0] : counts[0] & ~1;
   AddValues<kQueries>(tile, 0, common, head_dim, p, correction, state);

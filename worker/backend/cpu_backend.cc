@@ -67,7 +67,9 @@ CpuBackend::CpuBackend(const kernels::KernelSet& kernels, ThreadPoolOptions thre
 }
 
 absl::StatusOr<Weight> CpuBackend::LoadMatrix(absl::Span<const HostMatrix> parts) {
-  return weights_.AddMatrix(parts);
+  QANAT_ASSIGN_OR_RETURN(const Weight weight, weights_.AddMatrix(parts));
+  ReserveScratch();
+  return weight;
 }
 
 absl::StatusOr<Weight> CpuBackend::LoadVector(const HostMatrix& vector) { return weights_.AddVector(vector); }
@@ -85,12 +87,23 @@ absl::Status CpuBackend::AllocateKv(const KvConfig& config) { return kv_.Allocat
 Activations CpuBackend::Allocate(int rows, int cols) {
   absl::StatusOr<std::byte*> memory = arena_.Allocate(int64_t{4} * rows * cols, "activations");
   QANAT_CHECK(memory.ok()) << memory.status();
-  const size_t cells = kernels::NumQuantizedCells(rows, cols);
-  quantized_.resize(std::max(quantized_.size(), cells));
-  // An operation's input is an activation: these are the largest that a product can have.
-  const size_t scratch_cells = kernels::GemmScratchBytes(cols, rows) / sizeof(kernels::QuantizedCell) + 1;
-  for (auto& scratch : gemm_scratch_) scratch.resize(std::max(scratch.size(), scratch_cells));
+  max_rows_ = std::max(max_rows_, rows);
+  ReserveScratch();
   return {*memory, rows, cols};
+}
+
+void CpuBackend::ReserveScratch() {
+  const int64_t cells = kernels::NumQuantizedCells(max_rows_, weights_.max_cols());
+  quantized_.resize(std::max<size_t>(quantized_.size(), cells));
+  const int64_t scratch_bytes = kernels::GemmScratchBytes(weights_.max_cols(), max_rows_);
+  for (auto& scratch : gemm_scratch_) {
+    scratch.resize(std::max<size_t>(scratch.size(), scratch_bytes / sizeof(kernels::QuantizedCell) + 1));
+  }
+}
+
+float* CpuBackend::Output(Activations out) {
+  if (out.data == quantized_input_.data) quantized_input_ = {};
+  return Floats(out);
 }
 
 ThreadPool& CpuBackend::Threads() {
@@ -108,26 +121,45 @@ void CpuBackend::ForRows(int rows, int cols, const Run& run) {
 void CpuBackend::Embed(Weight table, absl::Span<const TokenId> ids, float scale, Activations out) {
   const CpuMatrix& matrix = weights_.matrix(table);
   QANAT_CHECK(matrix.segments.size() == 1) << "an embedding table has one part";
-  const kernels::EmbedParams params{&matrix.segments[0].packed, ids.data(), scale, Floats(out)};
+  const kernels::EmbedParams params{&matrix.segments[0].packed, ids.data(), scale, Output(out)};
   ForRows(static_cast<int>(ids.size()), out.cols,
           [&](int begin, int end) { kernels::Embed(params, begin, end); });
 }
 
+kernels::QuantizeParams CpuBackend::QuantizationOf(Activations in) {
+  return {Floats(in), in.cols, {quantized_.data(), in.cols / kernels::kTileDepth}};
+}
+
+template <typename Make>
+void CpuBackend::MakeInput(Activations out, const Make& make) {
+  const bool quantize = kernels_.quantizes_activations && weights_.HasQuantized(out.cols);
+  const kernels::QuantizeParams params = QuantizationOf(out);
+  ForRows(out.rows, out.cols, [&](int begin, int end) {
+    make(begin, end);
+    if (quantize) kernels_.quantize(params, begin, end);
+  });
+  if (quantize) quantized_input_ = out;
+}
+
 void CpuBackend::RmsNorm(Activations in, Weight weight, float eps, Activations out) {
   const kernels::RmsNormParams params{
-      Floats(in), weights_.vector(weight), Floats(out), in.cols, out.cols, in.cols, eps};
-  ForRows(in.rows, in.cols, [&](int begin, int end) { kernels_.rms_norm(params, begin, end); });
+      Floats(in), weights_.vector(weight), Output(out), in.cols, out.cols, in.cols, eps};
+  MakeInput(out, [&](int begin, int end) { kernels_.rms_norm(params, begin, end); });
 }
 
 void CpuBackend::MatMul(Weight w, Activations in, Activations out) { Multiply(w, in, out, false); }
 
 void CpuBackend::MatMulAdd(Weight w, Activations in, Activations out) { Multiply(w, in, out, true); }
 
-kernels::QuantizedRows CpuBackend::QuantizeInput(Activations in) {
-  const kernels::QuantizedRows rows{quantized_.data(), in.cols / kernels::kTileDepth};
-  const kernels::QuantizeParams params{Floats(in), in.cols, rows};
-  ForRows(in.rows, in.cols, [&](int begin, int end) { kernels_.quantize(params, begin, end); });
-  return rows;
+kernels::QuantizedRows CpuBackend::QuantizedInput(Activations in) {
+  const kernels::QuantizeParams params = QuantizationOf(in);
+  const bool ready = quantized_input_.data == in.data && quantized_input_.cols == in.cols &&
+                     quantized_input_.rows >= in.rows;
+  if (!ready) {
+    ForRows(in.rows, in.cols, [&](int begin, int end) { kernels_.quantize(params, begin, end); });
+    quantized_input_ = in;
+  }
+  return params.out;
 }
 
 CpuBackend::GemmTiling CpuBackend::TilingOf(const CpuMatrix& matrix, int rows) const {
@@ -151,7 +183,8 @@ void CpuBackend::Multiply(Weight w, Activations in, Activations out, bool accumu
   QANAT_DCHECK(in.cols == w.cols && out.cols == w.rows && in.rows == out.rows);
   const CpuMatrix& matrix = weights_.matrix(w);
   kernels::QuantizedRows quantized;
-  if (matrix.quantized && kernels_.quantizes_activations) quantized = QuantizeInput(in);
+  if (matrix.quantized && kernels_.quantizes_activations) quantized = QuantizedInput(in);
+  float* const output = Output(out);
   const GemmTiling tiling = TilingOf(matrix, in.rows);
   const int step = tiling.panels_a_tile;
   Threads().ParallelFor(
@@ -164,7 +197,7 @@ void CpuBackend::Multiply(Weight w, Activations in, Activations out, bool accumu
         }
         const int row = tile / tiling.column_tiles * tiling.rows_a_tile;
         const kernels::GemmParams params{
-            &segment->packed, Floats(in), in.cols, quantized, Floats(out) + segment->first_output,
+            &segment->packed, Floats(in), in.cols, quantized, output + segment->first_output,
             out.cols,         accumulate};
         const kernels::GemmRange range{
             column * step, std::min(kernels::NumPanels(segment->packed.rows), (column + 1) * step), row,
@@ -174,13 +207,14 @@ void CpuBackend::Multiply(Weight w, Activations in, Activations out, bool accumu
 }
 
 void CpuBackend::SiluMul(Activations gate_up, Activations out) {
-  const kernels::SiluMulParams params{Floats(gate_up), Floats(out), out.cols};
-  ForRows(out.rows, out.cols, [&](int begin, int end) { kernels_.silu_mul(params, begin, end); });
+  const kernels::SiluMulParams params{Floats(gate_up), Output(out), out.cols};
+  MakeInput(out, [&](int begin, int end) { kernels_.silu_mul(params, begin, end); });
 }
 
 void CpuBackend::GatherRows(Activations in, absl::Span<const int32_t> rows, Activations out) {
+  float* const output = Output(out);
   for (size_t i = 0; i < rows.size(); ++i) {
-    std::memcpy(Floats(out) + i * out.cols, Floats(in) + int64_t{rows[i]} * in.cols, sizeof(float) * in.cols);
+    std::memcpy(output + i * out.cols, Floats(in) + int64_t{rows[i]} * in.cols, sizeof(float) * in.cols);
   }
 }
 
@@ -197,9 +231,10 @@ void CpuBackend::RopeAndStoreKv(Activations qkv, int num_heads, Weight rope, int
                                 const BatchLayout& batch) {
   const Rope& table = ropes_[rope.id];
   SplitRows(batch, kAttentionRows);
+  float* const rotated = Output(qkv);
   const auto run_one = [&](const RowRun& run) {
     kernels::RopeStoreParams params;
-    params.qkv = Floats(qkv) + int64_t{run.sequence->first_row} * qkv.cols;
+    params.qkv = rotated + int64_t{run.sequence->first_row} * qkv.cols;
     params.stride = qkv.cols;
     params.num_heads = num_heads;
     params.cos = table.cos.data();
@@ -235,6 +270,7 @@ kernels::AttentionParams CpuBackend::AttentionOf(const RowRun& run, Activations 
 
 void CpuBackend::Attention(Activations qkv, int num_heads, int layer, float scale, const BatchLayout& batch,
                            Activations out) {
+  out.data = Output(out);
   if (ShouldSplitPartitions(batch)) return AttendByPartition(qkv, num_heads, layer, scale, batch, out);
   SplitRows(batch, kAttentionRows);
   const int kv_heads = kv_.config().num_kv_heads;

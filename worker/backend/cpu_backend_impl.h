@@ -17,7 +17,8 @@ namespace qanat::backend {
 // What: each operation fills a params struct and runs one path's kernel over tiles on the thread pool.
 // Owns weights, activations, KV cache and compute threads. Activations are float32, row-major, without gaps.
 // Threads and errors: as Backend says; the thread that calls operations, not the one that loads, becomes
-// compute thread 0. Products quantise their input once, into scratch that the next one reuses.
+// compute thread 0. A product's input is quantised once: by the operation that makes it, while it is near,
+// where that works row by row; by the product otherwise.
 class CpuBackend final : public Backend {
  public:
   CpuBackend(const kernels::KernelSet& kernels, ThreadPoolOptions threads);
@@ -69,13 +70,21 @@ class CpuBackend final : public Backend {
 
   // The pool, with the calling thread as its thread 0.
   ThreadPool& Threads();
+  // Room for the largest product that weights and activations so far allow.
+  void ReserveScratch();
+  // Where an operation writes; what had been quantised of these activations is void from here on.
+  float* Output(Activations out);
   // Calls run(begin, end) over all rows, on one thread when there is little work.
   template <typename Run>
   void ForRows(int rows, int cols, const Run& run);
   void SplitRows(const BatchLayout& batch, int rows_a_run);
   GemmTiling TilingOf(const CpuMatrix& matrix, int rows) const;
   void Multiply(Weight w, Activations in, Activations out, bool accumulate);
-  kernels::QuantizedRows QuantizeInput(Activations in);
+  // Calls make(begin, end) over all rows of `out`, and quantises them where a product may read them.
+  template <typename Make>
+  void MakeInput(Activations out, const Make& make);
+  kernels::QuantizeParams QuantizationOf(Activations in);
+  kernels::QuantizedRows QuantizedInput(Activations in);
   kernels::AttentionParams AttentionOf(const RowRun& run, Activations qkv, int num_heads, int layer,
                                        float scale, Activations out) const;
   // Spreads a single row's partitions over the threads: for steps of few rows with many keys.
@@ -89,7 +98,9 @@ class CpuBackend final : public Backend {
   CpuWeights weights_;
   KvArena kv_;
   std::vector<Rope> ropes_;
+  int max_rows_ = 0;
   std::vector<kernels::QuantizedCell> quantized_;
+  Activations quantized_input_;  // whose rows quantized_ holds; data is null when it holds none
   std::vector<std::vector<kernels::QuantizedCell>> gemm_scratch_;  // by thread; cells for their alignment
   std::vector<RowRun> runs_;
   std::vector<kernels::AttentionPartial> partials_;

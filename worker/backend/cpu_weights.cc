@@ -1,5 +1,6 @@
 #include "worker/backend/cpu_weights.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -101,6 +102,8 @@ absl::StatusOr<Weight> CpuWeights::AddMatrix(absl::Span<const HostMatrix> parts)
     matrix.segments.push_back(segment);
   }
   matrix.cols = static_cast<int>(parts[0].cols);
+  max_cols_ = std::max(max_cols_, matrix.cols);
+  if (matrix.quantized) quantized_cols_.insert(matrix.cols);
   const Weight weight{static_cast<int32_t>(entries_.size()), rows, matrix.cols};
   entries_.push_back({std::move(matrix), nullptr});
   return weight;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -40,6 +41,10 @@ class CpuWeights {
   const float* vector(Weight weight) const { return entries_[weight.id].vector; }
 
   int64_t bytes() const { return bytes_; }
+  // The widest matrix's inputs.
+  int max_cols() const { return max_cols_; }
+  // Whether a matrix of `cols` inputs has quantised weights.
+  bool HasQuantized(int cols) const { return quantized_cols_.count(cols) != 0; }
 
  private:
   struct Entry {
@@ -53,6 +58,8 @@ class CpuWeights {
   ThreadPool& pool_;
   std::vector<Entry> entries_;
   int64_t bytes_ = 0;
+  int max_cols_ = 0;
+  std::set<int> quantized_cols_;
 };
 
 }  // namespace qanat::backend

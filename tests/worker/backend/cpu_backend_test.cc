@@ -172,6 +172,53 @@ TEST(CpuBackendTest, ReferenceBitsDependOnNeitherThreadsNorChunks) {
   EXPECT_EQ(Alone("reference", 2, tokens, 7), expected);
 }
 
+TEST(CpuBackendTest, ProductsReadWhatWasWrittenLast) {
+  // Every way to overwrite an input after the operation that made, and quantised, it.
+  std::mt19937 rng(6);
+  const std::unique_ptr<Backend> backend = Create("auto");
+  const kernels::TestMatrix matrix = kernels::RandomMatrix(rng, kernels::WeightFormat::kQ8_0, 64, 64);
+  const Weight w = *backend->LoadMatrix({{"w", DType::kQ8_0, 64, 64, matrix.file}});
+  const std::vector<float> ones(64, 1.0f);
+  const Weight norm = *backend->LoadVector(
+      {"n", DType::kF32, 1, 64, {reinterpret_cast<const std::byte*>(ones.data()), 64 * sizeof(float)}});
+  const Activations source = backend->Allocate(2, 64), input = backend->Allocate(2, 64);
+  const Activations wide = backend->Allocate(2, 128), out = backend->Allocate(2, 64);
+  const auto product = [&](Activations in) {
+    backend->MatMul(w, in, out);
+    return std::vector<float>(backend->Row(out, 1).begin(), backend->Row(out, 1).end());
+  };
+  // What the product of `input` is when it is not made by an operation that quantises.
+  const auto fresh = [&] {
+    const Activations copy = backend->Allocate(2, 64);
+    backend->GatherRows(input, std::vector<int32_t>{0, 1}, copy);
+    return product(copy);
+  };
+  const std::vector<TokenId> ids = {3, 9};
+  backend->Embed(w, ids, 1, source);
+  backend->Embed(w, std::vector<TokenId>{3, 9, 30, 40}, 1, {wide.data, 4, 64});
+  std::vector<float> last;
+  const auto expect_new = [&](const char* how) {
+    const std::vector<float> now = product(input);
+    EXPECT_NE(now, last) << how;
+    EXPECT_EQ(now, fresh()) << how;
+    backend->RmsNorm(source, norm, 1e-5f, input);
+    last = product(input);
+    EXPECT_EQ(last, fresh()) << how;
+    backend->RmsNorm(source, norm, 1e-5f, input);
+  };
+  expect_new("first");
+  backend->Embed(w, std::vector<TokenId>{5, 6}, 1, input);
+  expect_new("Embed");
+  backend->GatherRows(source, std::vector<int32_t>{1, 0}, input);
+  expect_new("GatherRows");
+  backend->SiluMul(wide, input);
+  expect_new("SiluMul");
+  backend->MatMul(w, source, input);
+  expect_new("MatMul");
+  backend->MatMulAdd(w, source, input);
+  expect_new("MatMulAdd");
+}
+
 TEST(CpuBackendTest, NamesPathsAndRefusesOthers) {
   EXPECT_EQ(Create("scalar")->Numerics(), "k1-scalar-bf16kv");
   EXPECT_EQ(Create("reference")->Numerics(), "k1-reference-f32kv");
