@@ -68,11 +68,13 @@ double RelativeError(const std::vector<double>& exact, const std::vector<float>&
   return std::sqrt(error / norm);
 }
 
-// Columns of every format's granularity, outputs with and without a tail.
+// Columns of every format's granularity: a few tiles, or up to three stretches of kGemmStretchTiles.
 int RandomCols(std::mt19937& rng, WeightFormat format) {
   const int unit = FactsOf(format).block_values;
-  return unit == 1 ? 1 + static_cast<int>(rng() % 100)
-                   : unit * (1 + static_cast<int>(rng() % (unit == 32 ? 7 : 2)));
+  if (unit == 1) return 1 + static_cast<int>(rng() % 100);
+  const bool several_stretches = rng() % 3 == 0;
+  const int tiles = 1 + static_cast<int>(rng() % (several_stretches ? 3 * kGemmStretchTiles : 7));
+  return (tiles * kTileDepth + unit - 1) / unit * unit;
 }
 
 TEST(RepackTest, RowsReadBackAreTheFilesValues) {
