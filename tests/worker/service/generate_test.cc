@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/worker/service/scripted_runner.h"
 #include "tests/worker/service/service_fixture.h"
+#include "worker/service/generation.h"
 
 namespace qanat::service {
 namespace {
@@ -355,6 +356,32 @@ TEST_F(GenerateTest, ADrainingWorkerRefusesAndFinishesWhatRuns) {
   while (running->Read(&message)) text += message.text();
   EXPECT_TRUE(running->Finish().ok());
   EXPECT_EQ(text, "abc");
+}
+
+TEST_F(GenerateTest, WhatIsLeftAtTheDrainLimitMayGoOnElsewhere) {
+  Script("abDEFGHI");
+  runner_.Allow(4);
+  v1::GenerateRequest request = Request();
+  request.mutable_stopping()->add_stop("DEFGH!");
+  grpc::ClientContext context;
+  const auto reader = stub_->Generate(&context, request);
+  runner_.WaitUntilHeld();
+  worker_->engine().Drain();
+  const RealClock clock;
+  EXPECT_FALSE(worker_->live().WaitUntilEmpty(std::chrono::milliseconds(1), clock));
+  worker_->live().ForEach([](Generation& generation) {
+    generation.Abort(engine::EndReason::kError, WithReason(absl::UnavailableError("leaving"), "DRAINING"));
+  });
+  runner_.Allow(-1);
+  Heard heard;
+  for (v1::GenerateResponse message; reader->Read(&message);) heard.messages.push_back(message);
+  heard.status = rpc::FromGrpc(reader->Finish());
+  ExpectLaws(heard);
+  EXPECT_EQ(heard.status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ReasonOf(heard.status), "DRAINING");
+  EXPECT_EQ(heard.last().finish().reason(), v1::FINISH_REASON_ERROR);
+  EXPECT_EQ(heard.text(), "ab") << "what may become a stop is for the next worker to say";
+  EXPECT_TRUE(worker_->WaitUntilIdle());
 }
 
 TEST_F(GenerateTest, CountsWhatItDelivers) {
