@@ -216,8 +216,9 @@ void GenerateCall::OnDone() {
   if (series_.has_value()) series_->request_duration.Observe(Seconds(took));
   parts_.metrics.OnRequestEnd(served_.model == nullptr ? "" : served_.model->id, end, first.has_value());
   spdlog::info(
-      "request end: {} {}, prompt {} tokens ({} cached), output {} tokens, first after {:.1f} ms, all {:.1f} "
-      "ms",
+      "request end code={} reason={} prompt_tokens={} cached_tokens={} completion_tokens={} "
+      "first_token_ms={:.3f} "
+      "total_ms={:.3f}",
       absl::StatusCodeToString(end.code()), ReasonOf(end), prompt_tokens_, cached_tokens, output_tokens,
       Milliseconds(first.value_or(Duration::zero())), Milliseconds(took));
 }

@@ -66,6 +66,7 @@ RouterMetrics::ModelSeries RouterMetrics::OfModel(const std::string& model) {
   MutexLock lock(mu_);
   const auto found = models_.find(model);
   if (found != models_.end()) return found->second;
+  exporter_.GetCounter("qanat_router_requests_total", {model, "OK"});  // shows before the first end
   return models_
       .emplace(model,
                ModelSeries{exporter_.GetHistogram("qanat_router_time_to_first_token_seconds", {model}),

@@ -68,6 +68,9 @@ TEST(CancellationIntegrationTest, FiveHundredStreamsCutAtRandomLeaveNothingBehin
 TEST(MetricsIntegrationTest, EveryMetricOfTheCatalogueIsScraped) {
   Cluster cluster(1);
   ASSERT_TRUE(cluster.client().Generate(PromptOf(20, 1, 4)).status.ok());
+  EXPECT_TRUE(Eventually(
+      [&] { return cluster.RouterMetrics().Sum("qanat_router_requests_total", "code=\"OK\"") == 1; },
+      seconds(1)));
   const MetricsPage router = cluster.RouterMetrics();
   const MetricsPage worker = cluster.WorkerMetrics(0);
   for (const metrics::Metric& metric : metrics::Catalogue()) {

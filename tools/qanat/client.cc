@@ -21,7 +21,7 @@ namespace {
 
 enum Exit { kOk = 0, kFailed = 1, kUsage = 2, kRefused = 3, kUnavailable = 4, kDeadline = 5 };
 
-constexpr Duration kPause = std::chrono::milliseconds(100);
+constexpr Duration kPause = std::chrono::milliseconds(250);
 
 Exit ExitOf(const absl::Status& status) {
   switch (status.code()) {
