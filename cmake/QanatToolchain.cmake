@@ -41,8 +41,9 @@ if(QANAT_SANITIZE)
   endif()
 endif()
 if(CMAKE_BUILD_TYPE STREQUAL "Debug" OR QANAT_SANITIZE)
-  # Invariants of every data structure are checked after every change.
-  target_compile_definitions(qanat_options INTERFACE QANAT_DEBUG_CHECKS=1)
+  # Invariants of every data structure are checked after every change, and tests can inject faults.
+  set(QANAT_FAILPOINTS ON)
+  target_compile_definitions(qanat_options INTERFACE QANAT_DEBUG_CHECKS=1 QANAT_FAILPOINTS=1)
 endif()
 if(QANAT_FUZZERS)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")

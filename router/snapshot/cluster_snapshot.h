@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "common/base/step_model.h"
 #include "common/text/tokenizer.h"
 
 namespace qanat::text {
@@ -21,6 +23,9 @@ namespace qanat::router {
 enum class WorkerId : uint16_t {};
 
 inline size_t ToIndex(WorkerId id) { return static_cast<size_t>(id); }
+
+// What the index calls one worker's resident blocks, from one snapshot of its cache to the next.
+enum class HolderId : uint16_t {};
 
 enum class WorkerState : uint8_t {
   kConnecting,  // not reached yet
@@ -58,6 +63,8 @@ struct Worker {
   int32_t total_blocks = 0;  // of its pool
   int32_t max_requests = 0;  // running and waiting
   std::string numerics_id;   // equal ids give equal bits
+  // Its blocks in the index; unset while they are not known.
+  std::optional<HolderId> holder;
 };
 
 // What changes with every request.
@@ -66,6 +73,15 @@ struct WorkerLoad {
   // The number of the latest dispatch to it, counted over all workers: who was used longest ago has the
   // lowest.
   uint64_t last_dispatch = 0;  // 0: never
+
+  // As the worker told last, with what this router has sent it since and it did not know of.
+  int32_t running = 0;
+  int32_t waiting = 0;
+  int64_t queued_tokens = 0;   // to be computed before a new request's first token
+  int64_t context_tokens = 0;  // that the running read in a step
+  int64_t free_blocks = 0;     // unreferenced, holding nothing of use
+  int64_t cached_blocks = 0;   // unreferenced, with contents that a request may hit
+  StepModel step_model;        // all 0: not known yet
 };
 
 // What: the cluster at one moment. Owns a share of the picture: copies are cheap. Threads: immutable, any.
