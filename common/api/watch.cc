@@ -64,7 +64,7 @@ struct BodyWriter {
     Write(load.residency, *body.mutable_residency());
   }
 
-  cluster::v1::WatchFrame& proto;
+  cluster::v1::WatchResponse& proto;
 };
 
 Delta Read(const cluster::v1::Delta& proto) {
@@ -108,38 +108,38 @@ absl::StatusOr<Load> Read(const cluster::v1::Load& proto) {
 
 }  // namespace
 
-cluster::v1::WatchFrame ToProto(const WatchFrame& frame) {
-  cluster::v1::WatchFrame proto;
+cluster::v1::WatchResponse ToProto(const WatchFrame& frame) {
+  cluster::v1::WatchResponse proto;
   proto.set_epoch(frame.epoch);
   proto.set_seq(frame.seq);
   std::visit(BodyWriter{proto}, frame.body);
   return proto;
 }
 
-absl::StatusOr<WatchFrame> FromProto(const cluster::v1::WatchFrame& proto) {
+absl::StatusOr<WatchFrame> FromProto(const cluster::v1::WatchResponse& proto) {
   WatchFrame frame{proto.epoch(), proto.seq(), SnapshotBegin{}};
   switch (proto.body_case()) {
-    case cluster::v1::WatchFrame::kSnapshotBegin:
+    case cluster::v1::WatchResponse::kSnapshotBegin:
       frame.body = SnapshotBegin{proto.snapshot_begin().resident_count()};
       return frame;
-    case cluster::v1::WatchFrame::kSnapshotChunk: {
+    case cluster::v1::WatchResponse::kSnapshotChunk: {
       const auto& stored = proto.snapshot_chunk().stored();
       frame.body = SnapshotChunk{{stored.begin(), stored.end()}};
       return frame;
     }
-    case cluster::v1::WatchFrame::kSnapshotEnd:
+    case cluster::v1::WatchResponse::kSnapshotEnd:
       frame.body = SnapshotEnd{Read(proto.snapshot_end().residency())};
       return frame;
-    case cluster::v1::WatchFrame::kDelta:
+    case cluster::v1::WatchResponse::kDelta:
       frame.body = Read(proto.delta());
       return frame;
-    case cluster::v1::WatchFrame::kLoad: {
+    case cluster::v1::WatchResponse::kLoad: {
       auto load = Read(proto.load());
       if (!load.ok()) return load.status();
       frame.body = *load;
       return frame;
     }
-    case cluster::v1::WatchFrame::BODY_NOT_SET:
+    case cluster::v1::WatchResponse::BODY_NOT_SET:
       break;
   }
   return InvalidField("body", "a frame of an unknown kind");

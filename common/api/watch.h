@@ -64,8 +64,8 @@ struct WatchFrame {
   std::variant<SnapshotBegin, SnapshotChunk, SnapshotEnd, Delta, Load> body;
 };
 
-cluster::v1::WatchFrame ToProto(const WatchFrame& frame);
+cluster::v1::WatchResponse ToProto(const WatchFrame& frame);
 // INVALID_ARGUMENT for a frame without a body, or with numbers that no worker can have.
-absl::StatusOr<WatchFrame> FromProto(const cluster::v1::WatchFrame& proto);
+absl::StatusOr<WatchFrame> FromProto(const cluster::v1::WatchResponse& proto);
 
 }  // namespace qanat::api

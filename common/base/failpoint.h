@@ -1,5 +1,5 @@
-// Faults that tests inject. Where QANAT_FAILPOINTS is not defined (release) a failpoint is the constant false and none of
-// this is compiled.
+// Faults that tests inject. Where QANAT_FAILPOINTS is not defined (release) a failpoint is the constant false
+// and none of this is compiled.
 //
 //   if (QANAT_FAILPOINT("watch.drop_frame")) return;
 #pragma once
@@ -16,14 +16,14 @@
 
 namespace qanat {
 
-// What: which failpoints fire, and when. Owns the armed ones; one a process, since the code under test has no door for
-// such a thing. Threads: any. Errors: none; what nobody armed never fires.
+// What: which failpoints fire, and when. Owns the armed ones; one a process, since the code under test has no
+// door for such a thing. Threads: any. Errors: none; what nobody armed never fires.
 class Failpoints {
  public:
   static Failpoints& Get();
 
-  // How often `name` fires: with `probability` at each passage, drawn from `seed`, after the first `skip` passages, at
-  // most `times` times.
+  // How often `name` fires: with `probability` at each passage, drawn from `seed`, after the first `skip`
+  // passages, at most `times` times.
   struct Plan {
     double probability = 1;
     uint64_t seed = 1;

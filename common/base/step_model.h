@@ -1,5 +1,5 @@
-// How long a step of an engine takes, as a formula of few coefficients: fitted to real steps, it predicts them for the
-// scheduler, prices them for the router and replaces them in simulations.
+// How long a step of an engine takes, as a formula of few coefficients: fitted to real steps, it predicts
+// them for the scheduler, prices them for the router and replaces them in simulations.
 #pragma once
 
 #include <algorithm>

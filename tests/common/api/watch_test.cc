@@ -56,7 +56,7 @@ TEST(WatchTest, LoadGoesThereAndBack) {
 }
 
 TEST(WatchTest, RefusesWhatNoWorkerSays) {
-  EXPECT_EQ(FieldOf(FromProto(cluster::v1::WatchFrame()).status()), "body");
+  EXPECT_EQ(FieldOf(FromProto(cluster::v1::WatchResponse()).status()), "body");
   Load load;
   load.total_blocks = 3;
   load.free_blocks = 4;
