@@ -3,7 +3,9 @@
 // What one (row, head) computes depends on its position and on keys and values alone, never on how rows are
 // grouped, chunked or spread over threads:
 //   q' = q * (scale * log2 e), one rounding each
-//   the keys 0 .. position are cut into partitions of 256 and these into tiles of 64, at absolute positions
+//   the visible keys are first .. position; first is 0, or max(0, position - window + 1)
+//   keys are cut into partitions of 256 and these into tiles of 64, at absolute positions; partitions and
+//   tiles without a visible key are left out
 //   per partition, m = -inf, l = 0, o = 0; for each tile, j over its visible keys:
 //     s_j = fma chain over the dimensions in ascending order;  m' = max(m, max s_j)
 //     p_j = exp2(s_j - m');  c = exp2(m - m')
@@ -36,6 +38,7 @@ struct AttentionParams {
   const int32_t* block_table = nullptr;
   int first_position = 0;
   float scale = 1;
+  int window = 0;  // how many keys a row sees at most, its own the last; 0: all
 };
 
 // What a partition leaves for the merge, for one query head.
@@ -46,5 +49,25 @@ struct AttentionPartial {
 };
 
 static inline int NumPartitions(int position) { return position / kPartitionKeys + 1; }
+
+// The first key that a row sees, and its partition.
+static inline int FirstKey(const AttentionParams& params, int position) {
+  return params.window > 0 && position >= params.window ? position - params.window + 1 : 0;
+}
+static inline int FirstPartition(const AttentionParams& params, int position) {
+  return FirstKey(params, position) / kPartitionKeys;
+}
+
+// The keys of a tile that a row sees: [begin, end) of 0 .. 63, counted from the tile's first.
+struct SeenKeys {
+  int begin;
+  int end;  // at most `begin`: none
+};
+
+static inline SeenKeys SeenOf(const AttentionParams& params, int position, int first_key) {
+  const int begin = FirstKey(params, position) - first_key;
+  const int end = position + 1 - first_key;
+  return {begin > 0 ? begin : 0, end < kTileKeys ? end : kTileKeys};
+}
 
 }  // namespace qanat::kernels

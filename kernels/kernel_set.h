@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "kernels/attention.h"
+#include "kernels/gelu_mul.h"
 #include "kernels/gemm.h"
 #include "kernels/quantize.h"
 #include "kernels/rms_norm.h"
@@ -24,6 +25,7 @@ struct KernelSet {
   void (*gemm)(const GemmParams&, const GemmRange&, std::byte* scratch) = nullptr;
   void (*rms_norm)(const RmsNormParams&, int row_begin, int row_end) = nullptr;
   void (*silu_mul)(const SiluMulParams&, int row_begin, int row_end) = nullptr;
+  void (*gelu_mul)(const GeluMulParams&, int row_begin, int row_end) = nullptr;
   void (*rope_store)(const RopeStoreParams&, int row_begin, int row_end) = nullptr;
   // All query heads of `kv_head`.
   void (*attend)(const AttentionParams&, int kv_head, int row_begin, int row_end) = nullptr;

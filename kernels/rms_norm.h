@@ -1,4 +1,4 @@
-// out[r, i] = in[r, i] / sqrt(mean(in[r, :]^2) + eps) * weight[i].
+// out[r, i] = in[r, i] / sqrt(mean(in[r, :]^2) + eps) * weight[i], or out[r, i] + that.
 //
 // Squares are added into 16 lanes (input i to lane i % 16), which are then added as a tree: lane l gets l +
 // 8, then l + 4, l + 2, l + 1. The factor 1 / sqrt(...) is rounded once and multiplies before the weight
@@ -17,6 +17,7 @@ struct RmsNormParams {
   int64_t out_stride = 0;
   int cols = 0;
   float eps = 0;
+  bool accumulate = false;  // onto `out`, which is not `in` then
 };
 
 }  // namespace qanat::kernels

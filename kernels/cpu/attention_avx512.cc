@@ -71,10 +71,10 @@ void ScoreBlocks(const std::byte* const* blocks, const std::byte* const* ahead, 
   }
 }
 
+// Of the blocks [b, num_blocks).
 template <int kQueries>
-void Scores(const KeyTile& tile, int num_blocks, int head_dim, const float (*q)[kMaxHeadDim],
+void Scores(const KeyTile& tile, int b, int num_blocks, int head_dim, const float (*q)[kMaxHeadDim],
             float (*p)[kTileKeys]) {
-  int b = 0;
   for (; b + 2 <= num_blocks; b += 2) {
     const auto at = reinterpret_cast<float(*)[kTileKeys]>(&p[0][b * kBlockTokens]);
     ScoreBlocks<kQueries, 2>(tile.blocks + b, tile.ahead + b, head_dim, q, at);
@@ -87,11 +87,11 @@ void Scores(const KeyTile& tile, int num_blocks, int head_dim, const float (*q)[
 
 // The softmax step of `queries` queries; correction[n] is what the output of n so far must be multiplied by.
 template <bool kWhole>
-void Softmax(int queries, const int* counts, float (*p)[kTileKeys], AttentionPartial* state,
+void Softmax(int queries, const SeenKeys* seen, float (*p)[kTileKeys], AttentionPartial* state,
              float* correction) {
   alignas(64) float change[16] = {};
   for (int n = 0; n < queries; ++n) {
-    const float tile_max = TileMax<kWhole>(counts[n], p[n]);
+    const float tile_max = TileMax<kWhole>(seen[n], p[n]);
     const float max = state[n].max < tile_max ? tile_max : state[n].max;
     change[n] = state[n].max - max;
     state[n].max = max;
@@ -99,12 +99,12 @@ void Softmax(int queries, const int* counts, float (*p)[kTileKeys], AttentionPar
   _mm512_store_ps(correction, Exp2Vector(_mm512_load_ps(change)));
   for (int n = 0; n < queries; ++n) {
     state[n].sum =
-        __builtin_fmaf(state[n].sum, correction[n], Exponentiate<kWhole>(counts[n], state[n].max, p[n]));
+        __builtin_fmaf(state[n].sum, correction[n], Exponentiate<kWhole>(seen[n], state[n].max, p[n]));
   }
 }
 
 // out = out * correction, then += p_j * v_j for j in [begin, end) in ascending order; dimensions
-// [16 line, 16 (line + kLines)). REQUIRES: begin is even.
+// [16 line, 16 (line + kLines)). REQUIRES: begin is even or end == begin + 1.
 template <int kQueries, int kLines>
 void AddLines(const KeyTile& tile, int begin, int end, int head_dim, int line, const float (*p)[kTileKeys],
               const float* correction, AttentionPartial* state) {
@@ -140,10 +140,11 @@ void AddLines(const KeyTile& tile, int begin, int end, int head_dim, int line, c
     const std::byte* pair = tile.blocks[j / kBlockTokens] + values + j % kBlockTokens / 2 * head_dim * 4;
     QANAT_UNROLL
     for (int l = 0; l < kLines; ++l) {
-      const __m512 even = LowHalves(_mm512_load_si512(pair + l * 64));
+      const __m512i tokens = _mm512_load_si512(pair + l * 64);
+      const __m512 value = j % 2 == 0 ? LowHalves(tokens) : HighHalves(tokens);
       QANAT_UNROLL
       for (int n = 0; n < kQueries; ++n)
-        acc[n][l] = _mm512_fmadd_ps(_mm512_set1_ps(p[n][j]), even, acc[n][l]);
+        acc[n][l] = _mm512_fmadd_ps(_mm512_set1_ps(p[n][j]), value, acc[n][l]);
     }
   }
   QANAT_UNROLL
@@ -167,39 +168,61 @@ void AddValues(const KeyTile& tile, int begin, int end, int head_dim, const floa
   for (; line < lines; ++line) AddLines<kQueries, 1>(tile, begin, end, head_dim, line, p, correction, state);
 }
 
-// Queries [first, first + kQueries) of the set over one tile. counts[n], ascending, is how many of its keys n
-// sees.
+// Keys [begin, end) of one query; what it has so far is multiplied by `correction`, which becomes 1.
+void AddAlone(const KeyTile& tile, int begin, int end, int head_dim, const float (*p)[kTileKeys],
+              float& correction, AttentionPartial* state) {
+  if (begin % 2 != 0 && begin < end) {
+    AddValues<1>(tile, begin, begin + 1, head_dim, p, &correction, state);
+    correction = 1;
+    ++begin;
+  }
+  if (begin >= end) return;
+  AddValues<1>(tile, begin, end, head_dim, p, &correction, state);
+  correction = 1;
+}
+
+// Queries [first, first + kQueries) of the set over one tile. seen[n] are the keys that n sees, at least one;
+// begins and ends ascend with n.
 template <int kQueries>
-void TileQueries(const KeyTile& tile, int head_dim, int first, const int* counts, QuerySet& set) {
+void TileQueries(const KeyTile& tile, int head_dim, int first, const SeenKeys* seen, QuerySet& set) {
   alignas(64) float correction[16];
-  const int num_blocks = (counts[kQueries - 1] + kBlockTokens - 1) / kBlockTokens;
+  const SeenKeys earliest = seen[0];
+  const SeenKeys latest = seen[kQueries - 1];
+  const int num_blocks = (latest.end + kBlockTokens - 1) / kBlockTokens;
   float(*p)[kTileKeys] = set.p + first;
   AttentionPartial* state = set.state + first;
-  Scores<kQueries>(tile, num_blocks, head_dim, set.q + first, p);
-  (counts[0] == kTileKeys ? Softmax<true> : Softmax<false>)(kQueries, counts, p, state, correction);
-  // Together as far as all see an even number of keys, then each to its own end.
-  const int common = counts[0] == counts[kQueries - 1] ? counts[0] : counts[0] & ~1;
-  AddValues<kQueries>(tile, 0, common, head_dim, p, correction, state);
-  const float one = 1;
-  for (int n = 0; n < kQueries && common < counts[kQueries - 1]; ++n) {
-    AddValues<1>(tile, common, counts[n], head_dim, p + n, &one, state + n);
+  Scores<kQueries>(tile, earliest.begin / kBlockTokens, num_blocks, head_dim, set.q + first, p);
+  const bool whole = latest.begin == 0 && earliest.end == kTileKeys;
+  (whole ? Softmax<true> : Softmax<false>)(kQueries, seen, p, state, correction);
+  // Together where all see both keys of a pair, or end together; each on its own before and after.
+  const int common = (latest.begin + 1) & ~1;
+  int common_end = earliest.end == latest.end ? latest.end : earliest.end & ~1;
+  if (common_end < common) common_end = common;
+  for (int n = 0; n < kQueries && common > 0; ++n) {
+    const int end = seen[n].end < common ? seen[n].end : common;
+    AddAlone(tile, seen[n].begin, end, head_dim, p + n, correction[n], state + n);
+  }
+  AddValues<kQueries>(tile, common, common_end, head_dim, p, correction, state);
+  for (int n = 0; n < kQueries && common_end < latest.end; ++n) {
+    float one = 1;
+    AddAlone(tile, common_end, seen[n].end, head_dim, p + n, one, state + n);
   }
 }
 
-void Tile(const KeyTile& tile, int head_dim, int first, int queries, const int* counts, QuerySet& set) {
+void Tile(const KeyTile& tile, int head_dim, int first, int queries, const SeenKeys* seen, QuerySet& set) {
   switch (queries) {
     case 1:
-      return TileQueries<1>(tile, head_dim, first, counts, set);
+      return TileQueries<1>(tile, head_dim, first, seen, set);
     case 2:
-      return TileQueries<2>(tile, head_dim, first, counts, set);
+      return TileQueries<2>(tile, head_dim, first, seen, set);
     case 3:
-      return TileQueries<3>(tile, head_dim, first, counts, set);
+      return TileQueries<3>(tile, head_dim, first, seen, set);
     case 4:
-      return TileQueries<4>(tile, head_dim, first, counts, set);
+      return TileQueries<4>(tile, head_dim, first, seen, set);
     case 5:
-      return TileQueries<5>(tile, head_dim, first, counts, set);
+      return TileQueries<5>(tile, head_dim, first, seen, set);
     default:
-      return TileQueries<kMaxQueries>(tile, head_dim, first, counts, set);
+      return TileQueries<kMaxQueries>(tile, head_dim, first, seen, set);
   }
 }
 
@@ -248,18 +271,22 @@ void Partition(const AttentionParams& params, const Span& span, int partition, Q
     for (int i = 0; i < params.kv.head_dim; i += 16)
       _mm512_store_ps(set.state[n].out + i, _mm512_setzero_ps());
   }
-  const int visible = params.first_position + span.row + span.rows;  // to the last row
+  const int first_position = params.first_position + span.row;
+  const int visible = first_position + span.rows;  // to the last row
   for (int key = partition * kPartitionKeys; key < (partition + 1) * kPartitionKeys && key < visible;
        key += kTileKeys) {
-    int counts[kMaxQueries];
-    int first = 0;  // the first query that sees any key of the tile
+    // Queries [first, past) see a key of the tile.
+    SeenKeys seen[kMaxQueries];
+    int first = 0;
+    int past = 0;
     for (int n = 0; n < span.rows * span.heads; ++n) {
-      const int count = visible - (span.rows - 1 - n / span.heads) - key;
-      counts[n] = count < kTileKeys ? count : kTileKeys;
-      if (count <= 0) first = n + 1;
+      seen[n] = SeenOf(params, first_position + n / span.heads, key);
+      if (seen[n].end <= 0) first = n + 1;
+      if (seen[n].begin < kTileKeys) past = n + 1;
     }
+    if (first >= past) continue;
     const KeyTile tile = TileAt(params, span.kv_head, key, visible);
-    Tile(tile, params.kv.head_dim, first, span.rows * span.heads - first, counts + first, set);
+    Tile(tile, params.kv.head_dim, first, past - first, seen + first, set);
   }
 }
 
@@ -292,13 +319,16 @@ void WriteOut(const AttentionParams& params, int head, int row, const AttentionP
 void AttendSpan(const AttentionParams& params, const Span& span, QuerySet& set) {
   const int head_dim = params.kv.head_dim;
   LoadQueries(params, span, set);
-  const int last_row = span.row + span.rows - 1;
-  for (int p = 0; p < NumPartitions(params.first_position + last_row); ++p) {
+  const int first_position = params.first_position + span.row;
+  const int partitions = NumPartitions(first_position + span.rows - 1);
+  for (int p = FirstPartition(params, first_position); p < partitions; ++p) {
     Partition(params, span, p, set);
     for (int n = 0; n < span.rows * span.heads; ++n) {
-      // The first rows of a span may end a partition earlier.
-      if (p >= NumPartitions(params.first_position + span.row + n / span.heads)) continue;
-      if (p == 0) {
+      // The first rows of a span may end a partition earlier, the last ones begin one later.
+      const int position = first_position + n / span.heads;
+      const int first = FirstPartition(params, position);
+      if (p < first || p >= NumPartitions(position)) continue;
+      if (p == first) {
         CopyPartial(set.state[n], head_dim, set.total[n]);
       } else {
         MergeInto(set.state[n], head_dim, set.total[n]);
@@ -342,8 +372,9 @@ void Avx512Merge(const AttentionParams& params, int kv_head, int row, const Atte
   const int group = params.num_heads / params.kv.num_kv_heads;
   for (int i = 0; i < group; ++i) {
     AttentionPartial total;
-    CopyPartial(partials[i], params.kv.head_dim, total);
-    for (int p = 1; p < NumPartitions(params.first_position + row); ++p) {
+    const int first = FirstPartition(params, params.first_position + row);
+    CopyPartial(partials[first * group + i], params.kv.head_dim, total);
+    for (int p = first + 1; p < NumPartitions(params.first_position + row); ++p) {
       MergeInto(partials[p * group + i], params.kv.head_dim, total);
     }
     WriteOut(params, kv_head * group + i, row, total);

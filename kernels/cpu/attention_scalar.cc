@@ -37,21 +37,21 @@ float TreeSum(const float (&p)[kTileKeys]) {
   return lane[0];
 }
 
-void Tile(const AttentionParams& params, int kv_head, const float* q, int first_key, int count,
+void Tile(const AttentionParams& params, int kv_head, const float* q, int first_key, SeenKeys seen,
           AttentionPartial& state) {
   const int head_dim = params.kv.head_dim;
   float p[kTileKeys] = {};
   float max = state.max;
-  for (int j = 0; j < count; ++j) {
+  for (int j = seen.begin; j < seen.end; ++j) {
     p[j] = Score(q, Key(params, kv_head, first_key + j), head_dim);
     max = max < p[j] ? p[j] : max;
   }
-  for (int j = 0; j < count; ++j) p[j] = Exp2(p[j] - max);
+  for (int j = seen.begin; j < seen.end; ++j) p[j] = Exp2(p[j] - max);
   const float correction = Exp2(state.max - max);
   state.max = max;
   state.sum = __builtin_fmaf(state.sum, correction, TreeSum(p));
   for (int i = 0; i < head_dim; ++i) state.out[i] *= correction;
-  for (int j = 0; j < count; ++j) {
+  for (int j = seen.begin; j < seen.end; ++j) {
     const uint16_t* value = Value(params, kv_head, first_key + j);
     for (int i = 0; i < head_dim; ++i) {
       state.out[i] = __builtin_fmaf(p[j], Bf16ToFloat(value[i * 2]), state.out[i]);
@@ -69,10 +69,9 @@ void Partition(const AttentionParams& params, int kv_head, int head, int row, in
   state.max = BitsToFloat(0xFF800000u);
   state.sum = 0;
   for (int i = 0; i < head_dim; ++i) state.out[i] = 0;
-  const int visible = params.first_position + row + 1;
-  const int end = visible < (partition + 1) * kPartitionKeys ? visible : (partition + 1) * kPartitionKeys;
-  for (int key = partition * kPartitionKeys; key < end; key += kTileKeys) {
-    Tile(params, kv_head, q, key, end - key < kTileKeys ? end - key : kTileKeys, state);
+  for (int key = partition * kPartitionKeys; key < (partition + 1) * kPartitionKeys; key += kTileKeys) {
+    const SeenKeys seen = SeenOf(params, params.first_position + row, key);
+    if (seen.begin < seen.end) Tile(params, kv_head, q, key, seen, state);
   }
 }
 
@@ -104,8 +103,9 @@ void ScalarAttendPartition(const AttentionParams& params, int kv_head, int row, 
 void ScalarMerge(const AttentionParams& params, int kv_head, int row, const AttentionPartial* partials) {
   const int group = params.num_heads / params.kv.num_kv_heads;
   for (int i = 0; i < group; ++i) {
-    AttentionPartial total = partials[i];
-    for (int p = 1; p < NumPartitions(params.first_position + row); ++p) {
+    const int first = FirstPartition(params, params.first_position + row);
+    AttentionPartial total = partials[first * group + i];
+    for (int p = first + 1; p < NumPartitions(params.first_position + row); ++p) {
       MergeInto(total, partials[p * group + i], params.kv.head_dim);
     }
     WriteOut(params, kv_head * group + i, row, total);
@@ -116,9 +116,10 @@ void ScalarAttend(const AttentionParams& params, int kv_head, int row_begin, int
   const int group = params.num_heads / params.kv.num_kv_heads;
   for (int row = row_begin; row < row_end; ++row) {
     for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+      const int first = FirstPartition(params, params.first_position + row);
       AttentionPartial total;
-      Partition(params, kv_head, head, row, 0, total);
-      for (int p = 1; p < NumPartitions(params.first_position + row); ++p) {
+      Partition(params, kv_head, head, row, first, total);
+      for (int p = first + 1; p < NumPartitions(params.first_position + row); ++p) {
         AttentionPartial next;
         Partition(params, kv_head, head, row, p, next);
         MergeInto(total, next, params.kv.head_dim);

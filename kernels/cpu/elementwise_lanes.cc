@@ -139,7 +139,11 @@ void RmsNorm(const RmsNormParams& params, int row_begin, int row_end) {
     float* out = params.out + row * params.out_stride;
     const float mean = SumOfSquares(in, params.cols) / static_cast<float>(params.cols);
     const float factor = 1.0f / __builtin_sqrtf(mean + params.eps);
-    for (int i = 0; i < params.cols; ++i) out[i] = in[i] * factor * params.weight[i];
+    if (params.accumulate) {
+      for (int i = 0; i < params.cols; ++i) out[i] = out[i] + in[i] * factor * params.weight[i];
+    } else {
+      for (int i = 0; i < params.cols; ++i) out[i] = in[i] * factor * params.weight[i];
+    }
   }
 }
 
@@ -150,6 +154,18 @@ void SiluMul(const SiluMulParams& params, int row_begin, int row_end) {
     float* out = params.out + static_cast<int64_t>(row) * params.ffn;
     for (int i = 0; i < params.ffn; ++i) {
       out[i] = gate[i] / (1.0f + Exp2(gate[i] * -kLog2E)) * up[i];
+    }
+  }
+}
+
+void GeluMul(const GeluMulParams& params, int row_begin, int row_end) {
+  for (int row = row_begin; row < row_end; ++row) {
+    const float* gate = params.gate_up + static_cast<int64_t>(row) * 2 * params.ffn;
+    const float* up = gate + params.ffn;
+    float* out = params.out + static_cast<int64_t>(row) * params.ffn;
+    for (int i = 0; i < params.ffn; ++i) {
+      const float x = gate[i] * (kGeluCubic * (gate[i] * gate[i]) + kGeluLinear);
+      out[i] = gate[i] / (1.0f + Exp2(x)) * up[i];
     }
   }
 }

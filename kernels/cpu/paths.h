@@ -11,6 +11,7 @@ namespace qanat::kernels {
   void Quantize(const QuantizeParams& params, int row_begin, int row_end);                          \
   void RmsNorm(const RmsNormParams& params, int row_begin, int row_end);                            \
   void SiluMul(const SiluMulParams& params, int row_begin, int row_end);                            \
+  void GeluMul(const GeluMulParams& params, int row_begin, int row_end);                            \
   void RopeStoreBf16(const RopeStoreParams& params, int row_begin, int row_end);                    \
   void RopeStoreF32(const RopeStoreParams& params, int row_begin, int row_end);                     \
   void ReferenceGemm(const GemmParams& params, const GemmRange& range, std::byte* scratch);         \

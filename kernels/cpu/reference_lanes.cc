@@ -98,14 +98,14 @@ const float* HeadKeys(const AttentionParams& params, int key, int kv_head) {
   return reinterpret_cast<const float*>(head) + static_cast<int64_t>(key % kBlockTokens) * params.kv.head_dim;
 }
 
-// One tile of `count` visible keys from `first_key` on, for one query head.
-void Tile(const AttentionParams& params, int kv_head, const float* q, int first_key, int count,
+// The visible keys of the tile that begins at `first_key`, for one query head.
+void Tile(const AttentionParams& params, int kv_head, const float* q, int first_key, SeenKeys seen,
           AttentionPartial& state) {
   const int head_dim = params.kv.head_dim;
   const int64_t values_after_keys = KvHalfBytes(KvElement::kF32, head_dim) / 4;
   float score[kTileKeys];
   float max = state.max;
-  for (int j = 0; j < count; ++j) {
+  for (int j = seen.begin; j < seen.end; ++j) {
     score[j] = Dot(q, HeadKeys(params, first_key + j, kv_head), head_dim) * (params.scale * kLog2E);
     max = max < score[j] ? score[j] : max;
   }
@@ -113,7 +113,7 @@ void Tile(const AttentionParams& params, int kv_head, const float* q, int first_
   state.max = max;
   state.sum *= correction;
   for (int i = 0; i < head_dim; ++i) state.out[i] *= correction;
-  for (int j = 0; j < count; ++j) {
+  for (int j = seen.begin; j < seen.end; ++j) {
     const float p = Exp2(score[j] - max);
     const float* value = HeadKeys(params, first_key + j, kv_head) + values_after_keys;
     state.sum += p;
@@ -124,13 +124,12 @@ void Tile(const AttentionParams& params, int kv_head, const float* q, int first_
 void Partition(const AttentionParams& params, int kv_head, int head, int row, int partition,
                AttentionPartial& state) {
   const float* q = params.q + row * params.q_stride + static_cast<int64_t>(head) * params.kv.head_dim;
-  const int visible = params.first_position + row + 1;
   state.max = BitsToFloat(0xFF800000u);
   state.sum = 0;
   for (int i = 0; i < params.kv.head_dim; ++i) state.out[i] = 0;
-  const int end = visible < (partition + 1) * kPartitionKeys ? visible : (partition + 1) * kPartitionKeys;
-  for (int key = partition * kPartitionKeys; key < end; key += kTileKeys) {
-    Tile(params, kv_head, q, key, end - key < kTileKeys ? end - key : kTileKeys, state);
+  for (int key = partition * kPartitionKeys; key < (partition + 1) * kPartitionKeys; key += kTileKeys) {
+    const SeenKeys seen = SeenOf(params, params.first_position + row, key);
+    if (seen.begin < seen.end) Tile(params, kv_head, q, key, seen, state);
   }
 }
 
@@ -172,8 +171,9 @@ void ReferenceAttendPartition(const AttentionParams& params, int kv_head, int ro
 void ReferenceMerge(const AttentionParams& params, int kv_head, int row, const AttentionPartial* partials) {
   const int group = params.num_heads / params.kv.num_kv_heads;
   for (int i = 0; i < group; ++i) {
-    AttentionPartial total = partials[i];
-    for (int p = 1; p < NumPartitions(params.first_position + row); ++p) {
+    const int first = FirstPartition(params, params.first_position + row);
+    AttentionPartial total = partials[first * group + i];
+    for (int p = first + 1; p < NumPartitions(params.first_position + row); ++p) {
       MergeInto(total, partials[p * group + i], params.kv.head_dim);
     }
     WriteOut(params, kv_head * group + i, row, total);
@@ -184,9 +184,10 @@ void ReferenceAttend(const AttentionParams& params, int kv_head, int row_begin, 
   const int group = params.num_heads / params.kv.num_kv_heads;
   for (int row = row_begin; row < row_end; ++row) {
     for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+      const int first = FirstPartition(params, params.first_position + row);
       AttentionPartial total;
-      Partition(params, kv_head, head, row, 0, total);
-      for (int p = 1; p < NumPartitions(params.first_position + row); ++p) {
+      Partition(params, kv_head, head, row, first, total);
+      for (int p = first + 1; p < NumPartitions(params.first_position + row); ++p) {
         AttentionPartial next;
         Partition(params, kv_head, head, row, p, next);
         MergeInto(total, next, params.kv.head_dim);

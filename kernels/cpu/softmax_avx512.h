@@ -44,20 +44,24 @@ static inline float TreeMax(__m512 v) {
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
-// The lanes of block `b` that a query with `count` visible keys sees.
-static inline __mmask16 Visible(int count, int b) {
-  const int left = count - b * kBlockTokens;
+// The lanes of block `b` below key `end` of the tile.
+static inline __mmask16 LanesBelow(int end, int b) {
+  const int left = end - b * kBlockTokens;
   return left >= kBlockTokens ? 0xFFFF : left > 0 ? static_cast<__mmask16>((1u << left) - 1) : 0;
+}
+
+static inline __mmask16 Visible(SeenKeys seen, int b) {
+  return LanesBelow(seen.end, b) & static_cast<__mmask16>(~LanesBelow(seen.begin, b));
 }
 
 // kWhole: all 64 keys are visible, which needs no masks.
 template <bool kWhole>
-static inline float TileMax(int count, const float* p) {
+static inline float TileMax(SeenKeys seen, const float* p) {
   const __m512 lowest = _mm512_set1_ps(BitsToFloat(0xFF800000u));
   __m512 max = lowest;
   QANAT_UNROLL
   for (int b = 0; b < kTileBlocks; ++b) {
-    const __mmask16 visible = kWhole ? 0xFFFF : Visible(count, b);
+    const __mmask16 visible = kWhole ? 0xFFFF : Visible(seen, b);
     max = _mm512_max_ps(max, _mm512_mask_loadu_ps(lowest, visible, p + b * kBlockTokens));
   }
   return TreeMax(max);
@@ -65,12 +69,12 @@ static inline float TileMax(int count, const float* p) {
 
 // Scores become probabilities; returns their sum.
 template <bool kWhole>
-static inline float Exponentiate(int count, float max, float* p) {
+static inline float Exponentiate(SeenKeys seen, float max, float* p) {
   __m512 lanes[kTileBlocks];
   QANAT_UNROLL
   for (int b = 0; b < kTileBlocks; ++b) {
     const __m512 score = _mm512_sub_ps(_mm512_load_ps(p + b * kBlockTokens), _mm512_set1_ps(max));
-    const __mmask16 visible = kWhole ? 0xFFFF : Visible(count, b);
+    const __mmask16 visible = kWhole ? 0xFFFF : Visible(seen, b);
     lanes[b] = _mm512_maskz_mov_ps(visible, Exp2Vector(score));
     _mm512_store_ps(p + b * kBlockTokens, lanes[b]);
   }

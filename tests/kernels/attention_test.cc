@@ -20,11 +20,15 @@ struct Shape {
   int num_kv_heads;
   int head_dim;
   bool interleaved;
+  int window = 0;
   int Width() const { return (num_heads + 2 * num_kv_heads) * head_dim; }
 };
 
 constexpr Shape kShapes[] = {{9, 3, 64, true}, {4, 2, 32, false}, {4, 1, 32, true},  {2, 2, 16, false},
                              {8, 1, 64, true}, {7, 1, 80, false}, {4, 2, 128, true}, {5, 1, 256, false}};
+constexpr Shape kWindowed[] = {{4, 1, 32, false, 8},   {9, 3, 32, true, 1},   {4, 2, 32, false, 65},
+                               {8, 1, 32, true, 200},  {3, 1, 32, true, 17},  {1, 1, 32, false, 64},
+                               {2, 2, 32, false, 299}, {4, 1, 32, true, 300}, {2, 1, 32, true, 1 << 30}};
 
 // A sequence's queries, keys and values and the rotations, from which any cache can be filled.
 struct Sequence {
@@ -73,7 +77,8 @@ class Cache {
                                     layer,
                                     table.data(),
                                     begin,
-                                    1.0f / std::sqrt(static_cast<float>(shape_.head_dim))};
+                                    1.0f / std::sqrt(static_cast<float>(shape_.head_dim)),
+                                    shape_.window};
     for (int head = 0; head < shape_.num_kv_heads; ++head) {
       if (!by_partition) {
         path_.attend(params, head, 0, rows);
@@ -84,12 +89,23 @@ class Cache {
     return out;
   }
 
+  // Key and value of a token become NaN.
+  void Forget(const std::vector<int32_t>& table, int position) {
+    std::vector<float> qkv(shape_.Width(), NAN);
+    const std::vector<float> angles(static_cast<size_t>(position + 1) * shape_.head_dim / 2, 1.0f);
+    const KvLayer layer = {reinterpret_cast<std::byte*>(storage_.data()), shape_.num_kv_heads,
+                           shape_.head_dim};
+    path_.rope_store({qkv.data(), shape_.Width(), shape_.num_heads, angles.data(), angles.data(),
+                      shape_.interleaved, layer, table.data(), position},
+                     0, 1);
+  }
+
  private:
   void AttendByPartition(const AttentionParams& params, int head, int row) {
     const int group = shape_.num_heads / shape_.num_kv_heads;
     const int partitions = NumPartitions(params.first_position + row);
     std::vector<AttentionPartial> partials(partitions * group);
-    for (int p = partitions - 1; p >= 0; --p)
+    for (int p = partitions - 1; p >= FirstPartition(params, params.first_position + row); --p)
       path_.attend_partition(params, head, row, p, &partials[p * group]);
     path_.merge_partitions(params, head, row, partials.data());
   }
@@ -139,7 +155,8 @@ class Twin {
     const int kv_head = head / (shape_.num_heads / shape_.num_kv_heads);
     std::vector<double> weights;
     double total = 0;
-    for (int j = 0; j <= row; ++j) {
+    const int first = shape_.window > 0 ? std::max(0, row - shape_.window + 1) : 0;
+    for (int j = first; j <= row; ++j) {
       const std::vector<double>& q = At(row, head);
       const double score =
           std::inner_product(q.begin(), q.end(), At(j, shape_.num_heads + kv_head).begin(), 0.0);
@@ -147,9 +164,9 @@ class Twin {
       total += weights.back();
     }
     std::vector<double> out(shape_.head_dim);
-    for (int j = 0; j <= row; ++j) {
+    for (int j = first; j <= row; ++j) {
       const std::vector<double>& v = At(j, shape_.num_heads + shape_.num_kv_heads + kv_head);
-      for (int i = 0; i < shape_.head_dim; ++i) out[i] += weights[j] / total * v[i];
+      for (int i = 0; i < shape_.head_dim; ++i) out[i] += weights[j - first] / total * v[i];
     }
     return out;
   }
@@ -190,15 +207,21 @@ std::vector<const KernelSet*> AllPaths() {
   return paths;
 }
 
+std::vector<Shape> AllShapes() {
+  std::vector<Shape> shapes(std::begin(kShapes), std::end(kShapes));
+  shapes.insert(shapes.end(), std::begin(kWindowed), std::end(kWindowed));
+  return shapes;
+}
+
 TEST(AttentionTest, EqualsTheDefinitionInDoublePrecision) {
   std::mt19937 rng(1);
   for (const KernelSet* path : AllPaths()) {
-    for (const Shape& shape : kShapes) {
-      const Sequence sequence(rng, shape, shape.head_dim == 32 ? 260 : 66);
+    for (const Shape& shape : AllShapes()) {
+      const Sequence sequence(rng, shape, shape.head_dim == 32 ? 330 : 66);
       const std::vector<float> out = Outputs(*path, sequence, rng, 50);
       const bool rounds = path->kv_element == KvElement::kBF16;
       const Twin twin(sequence, rounds);
-      for (const int row : {0, 1, 15, 16, 63, 64, 255, 256, 259}) {
+      for (const int row : {0, 1, 15, 16, 63, 64, 255, 256, 259, 298, 299, 300, 329}) {
         if (row >= sequence.length) break;
         for (const int head : {0, shape.num_heads - 1}) {
           const std::vector<double> expected = twin.Row(row, head);
@@ -207,7 +230,8 @@ TEST(AttentionTest, EqualsTheDefinitionInDoublePrecision) {
             // bf16.
             ASSERT_NEAR(out[(row * shape.num_heads + head) * shape.head_dim + i], expected[i],
                         rounds ? 4e-3 : 2e-5)
-                << path->name << " row " << row << " head " << head << " dim " << i;
+                << path->name << " row " << row << " head " << head << " dim " << i << " window "
+                << shape.window;
           }
         }
       }
@@ -218,7 +242,8 @@ TEST(AttentionTest, EqualsTheDefinitionInDoublePrecision) {
 TEST(AttentionTest, BitsDependOnNeitherChunksNorBlocksNorPartitioning) {
   std::mt19937 rng(2);
   for (const KernelSet* path : AllPaths()) {
-    for (const Shape& shape : {kShapes[0], kShapes[1], kShapes[4]}) {
+    for (const Shape& shape :
+         {kShapes[0], kShapes[1], kShapes[4], kWindowed[0], kWindowed[2], kWindowed[3]}) {
       const Sequence sequence(rng, shape, shape.head_dim == 32 ? 300 : 70);
       const std::vector<float> whole = Outputs(*path, sequence, rng, sequence.length);
       for (const int chunk : {1, 7, 64}) {
@@ -233,6 +258,7 @@ TEST(AttentionTest, FastPathsGiveTheSameBits) {
   std::mt19937 rng(3);
   for (int trial = 0; trial < 24; ++trial) {
     Shape shape = kShapes[trial % std::size(kShapes)];
+    if (trial % 2 == 1) shape.window = 1 + static_cast<int>(rng() % 100);
     shape.num_kv_heads = 1 + static_cast<int>(rng() % 2);
     shape.num_heads = shape.num_kv_heads * (1 + static_cast<int>(rng() % (trial % 4 == 0 ? 14 : 5)));
     // The scalar path is slow: long sequences have small heads.
@@ -242,18 +268,30 @@ TEST(AttentionTest, FastPathsGiveTheSameBits) {
     const std::vector<float> vector =
         Outputs(*AllPaths().back(), sequence, rng, 1 + static_cast<int>(rng() % 80));
     ASSERT_EQ(std::memcmp(scalar.data(), vector.data(), scalar.size() * sizeof(float)), 0)
-        << shape.num_heads << "/" << shape.num_kv_heads << " x " << shape.head_dim << ", " << sequence.length;
+        << shape.num_heads << "/" << shape.num_kv_heads << " x " << shape.head_dim << ", window "
+        << shape.window << ", " << sequence.length;
   }
 }
 
 TEST(AttentionTest, ReadsNoTokenThatItDoesNotSee) {
-  // Every slot that is not stored yet holds NaN, in the last block and in the spare ones.
+  // Every slot that is not stored yet holds NaN, in the last block and in the spare ones; so does every token
+  // that has left the window.
   std::mt19937 rng(4);
   for (const KernelSet* path : AllPaths()) {
-    for (const Shape& shape : kShapes) {
+    for (const Shape& shape : AllShapes()) {
       const Sequence sequence(rng, shape, 83);
-      for (const float value : Outputs(*path, sequence, rng, 5))
-        ASSERT_TRUE(std::isfinite(value)) << path->name;
+      Cache cache(*path, shape, 10);
+      const std::vector<int32_t> table = RandomTable(rng, sequence.length, 10);
+      for (int begin = 0; begin < sequence.length; begin += 5) {
+        const int rows = std::min(5, sequence.length - begin);
+        if (shape.window > 0) {
+          for (int key = 0; key <= begin - shape.window; ++key) cache.Forget(table, key);
+        }
+        for (const bool by_partition : {false, true}) {
+          for (const float value : cache.Step(sequence, table, begin, rows, by_partition))
+            ASSERT_TRUE(std::isfinite(value)) << path->name << " window " << shape.window << " at " << begin;
+        }
+      }
     }
   }
 }

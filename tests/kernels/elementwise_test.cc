@@ -76,6 +76,11 @@ TEST(RmsNormTest, NormalisesRowsAndPathsAgree) {
           ASSERT_NEAR(out[row * cols + i], expected, 1e-6 + 1e-6 * std::abs(expected));
         }
       }
+      std::vector<float> sum = in;
+      std::vector<float> added(3 * cols);
+      for (int i = 0; i < 3 * cols; ++i) added[i] = in[i] + out[i];
+      path->rms_norm({in.data(), weight.data(), sum.data(), cols, cols, cols, 1e-5f, true}, 0, 3);
+      ASSERT_EQ(sum, added) << path->name;
     }
   }
 }
@@ -96,6 +101,28 @@ TEST(SiluMulTest, EqualsTheDefinitionAndPathsAgree) {
         const double g = gate_up[i / ffn * 2 * ffn + i % ffn];
         const double expected = g / (1 + std::exp(-g)) * gate_up[i / ffn * 2 * ffn + ffn + i % ffn];
         ASSERT_NEAR(out[i], expected, 1e-6 + 1e-5 * std::abs(expected));
+      }
+    }
+  }
+}
+
+TEST(GeluMulTest, EqualsTheDefinitionAndPathsAgree) {
+  std::mt19937 rng(4);
+  for (const int ffn : {1, 31, 224, 1536}) {
+    std::vector<float> gate_up = RandomFloats(rng, 2 * 2 * ffn, 3);
+    gate_up[0] = 300;
+    gate_up[2 * ffn] = -300;
+    std::vector<float> first;
+    for (const KernelSet* path : AllPaths()) {
+      std::vector<float> out(2 * ffn);
+      path->gelu_mul({gate_up.data(), out.data(), ffn}, 0, 2);
+      if (first.empty()) first = out;
+      ASSERT_EQ(std::memcmp(first.data(), out.data(), out.size() * sizeof(float)), 0) << path->name;
+      for (int i = 0; i < 2 * ffn; ++i) {
+        const double g = gate_up[i / ffn * 2 * ffn + i % ffn];
+        const double tanh = std::tanh(std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g));
+        const double expected = g / 2 * (1 + tanh) * gate_up[i / ffn * 2 * ffn + ffn + i % ffn];
+        ASSERT_NEAR(out[i], expected, 1e-6 + 1e-5 * std::abs(expected)) << g;
       }
     }
   }

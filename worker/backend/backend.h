@@ -76,6 +76,14 @@ struct KvConfig {
 // Which elements of a head RoPE rotates together: (2i, 2i+1), as GGUF stores Llama, or (i, i + head_dim/2).
 enum class RopeStyle : uint8_t { kInterleaved, kHalves };
 
+// What a layer's attention is like.
+struct AttentionSpec {
+  int num_heads = 0;
+  int layer = 0;
+  float scale = 1;  // of the scores
+  int window = 0;   // how many keys a row sees at most, its own the last; 0: all
+};
+
 // The rows of one step: consecutive positions of some sequences, one sequence after the other.
 // The row of sequence s at position p is first_row + (p - first_position).
 struct BatchLayout {
@@ -118,6 +126,13 @@ class Backend {
   virtual void Embed(Weight table, absl::Span<const TokenId> ids, float scale, Activations out) = 0;
   // out[r, :] = in[r, :] / sqrt(mean(in[r, :]^2) + eps) * weight.
   virtual void RmsNorm(Activations in, Weight weight, float eps, Activations out) = 0;
+  // out[r, :] += in[r, :] / sqrt(mean(in[r, :]^2) + eps) * weight.
+  virtual void RmsNormAdd(Activations in, Weight weight, float eps, Activations out) = 0;
+  // RmsNorm of each of the heads [first_head, first_head + num_heads) of every row by itself, in place; a
+  // head is as wide as the weight.
+  virtual void HeadNorm(Activations heads, int first_head, int num_heads, Weight weight, float eps) = 0;
+  // out[r, :] = vector: what MatMulAdd adds to is then a bias.
+  virtual void FillRows(Weight vector, Activations out) = 0;
   // out = in * w^T: [rows, w.cols] -> [rows, w.rows]. Activations are quantised the same way for any row
   // count.
   virtual void MatMul(Weight w, Activations in, Activations out) = 0;
@@ -128,11 +143,13 @@ class Backend {
   virtual void RopeAndStoreKv(Activations qkv, int num_heads, Weight rope, int layer,
                               const BatchLayout& batch) = 0;
   // Causal attention over the cache of `layer`, also for the rows just stored:
-  // out is [rows, num_heads * head_dim]; scores are scaled by `scale`.
-  virtual void Attention(Activations qkv, int num_heads, int layer, float scale, const BatchLayout& batch,
+  // out is [rows, num_heads * head_dim].
+  virtual void Attention(Activations qkv, const AttentionSpec& spec, const BatchLayout& batch,
                          Activations out) = 0;
   // out[r, i] = silu(gate_up[r, i]) * gate_up[r, ffn + i], gate_up being [rows, 2 * ffn].
   virtual void SiluMul(Activations gate_up, Activations out) = 0;
+  // The same with gelu, approximated by tanh.
+  virtual void GeluMul(Activations gate_up, Activations out) = 0;
   // out[i, :] = in[rows[i], :].
   virtual void GatherRows(Activations in, absl::Span<const int32_t> rows, Activations out) = 0;
 

@@ -147,6 +147,31 @@ void CpuBackend::RmsNorm(Activations in, Weight weight, float eps, Activations o
   MakeInput(out, [&](int begin, int end) { kernels_.rms_norm(params, begin, end); });
 }
 
+void CpuBackend::RmsNormAdd(Activations in, Weight weight, float eps, Activations out) {
+  const kernels::RmsNormParams params{
+      Floats(in), weights_.vector(weight), Output(out), in.cols, out.cols, in.cols, eps, true};
+  ForRows(in.rows, in.cols, [&](int begin, int end) { kernels_.rms_norm(params, begin, end); });
+}
+
+void CpuBackend::HeadNorm(Activations heads, int first_head, int num_heads, Weight weight, float eps) {
+  const int head_dim = weight.cols;
+  float* const first = Output(heads) + int64_t{first_head} * head_dim;
+  ForRows(heads.rows, num_heads * head_dim, [&](int begin, int end) {
+    for (int row = begin; row < end; ++row) {
+      float* const at = first + int64_t{row} * heads.cols;
+      kernels_.rms_norm({at, weights_.vector(weight), at, head_dim, head_dim, head_dim, eps}, 0, num_heads);
+    }
+  });
+}
+
+void CpuBackend::FillRows(Weight vector, Activations out) {
+  QANAT_DCHECK(vector.cols == out.cols);
+  float* const output = Output(out);
+  for (int row = 0; row < out.rows; ++row) {
+    std::memcpy(output + int64_t{row} * out.cols, weights_.vector(vector), sizeof(float) * out.cols);
+  }
+}
+
 void CpuBackend::MatMul(Weight w, Activations in, Activations out) { Multiply(w, in, out, false); }
 
 void CpuBackend::MatMulAdd(Weight w, Activations in, Activations out) { Multiply(w, in, out, true); }
@@ -211,6 +236,11 @@ void CpuBackend::SiluMul(Activations gate_up, Activations out) {
   MakeInput(out, [&](int begin, int end) { kernels_.silu_mul(params, begin, end); });
 }
 
+void CpuBackend::GeluMul(Activations gate_up, Activations out) {
+  const kernels::GeluMulParams params{Floats(gate_up), Output(out), out.cols};
+  MakeInput(out, [&](int begin, int end) { kernels_.gelu_mul(params, begin, end); });
+}
+
 void CpuBackend::GatherRows(Activations in, absl::Span<const int32_t> rows, Activations out) {
   float* const output = Output(out);
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -253,30 +283,31 @@ void CpuBackend::RopeAndStoreKv(Activations qkv, int num_heads, Weight rope, int
   });
 }
 
-kernels::AttentionParams CpuBackend::AttentionOf(const RowRun& run, Activations qkv, int num_heads, int layer,
-                                                 float scale, Activations out) const {
+kernels::AttentionParams CpuBackend::AttentionOf(const RowRun& run, Activations qkv,
+                                                 const AttentionSpec& spec, Activations out) const {
   kernels::AttentionParams params;
   params.q = Floats(qkv) + int64_t{run.sequence->first_row} * qkv.cols;
   params.q_stride = qkv.cols;
   params.out = Floats(out) + int64_t{run.sequence->first_row} * out.cols;
   params.out_stride = out.cols;
-  params.num_heads = num_heads;
-  params.kv = kv_.Layer(layer);
+  params.num_heads = spec.num_heads;
+  params.kv = kv_.Layer(spec.layer);
   params.block_table = run.sequence->block_table.data();
   params.first_position = run.sequence->first_position;
-  params.scale = scale;
+  params.scale = spec.scale;
+  params.window = spec.window;
   return params;
 }
 
-void CpuBackend::Attention(Activations qkv, int num_heads, int layer, float scale, const BatchLayout& batch,
+void CpuBackend::Attention(Activations qkv, const AttentionSpec& spec, const BatchLayout& batch,
                            Activations out) {
   out.data = Output(out);
-  if (ShouldSplitPartitions(batch)) return AttendByPartition(qkv, num_heads, layer, scale, batch, out);
+  if (ShouldSplitPartitions(batch)) return AttendByPartition(qkv, spec, batch, out);
   SplitRows(batch, kAttentionRows);
   const int kv_heads = kv_.config().num_kv_heads;
   Threads().ParallelFor(static_cast<int>(runs_.size()) * kv_heads, [&](int tile, int) {
     const RowRun& run = runs_[tile / kv_heads];
-    kernels_.attend(AttentionOf(run, qkv, num_heads, layer, scale, out), tile % kv_heads, run.begin, run.end);
+    kernels_.attend(AttentionOf(run, qkv, spec, out), tile % kv_heads, run.begin, run.end);
   });
 }
 
@@ -291,11 +322,11 @@ bool CpuBackend::ShouldSplitPartitions(const BatchLayout& batch) const {
   return false;
 }
 
-void CpuBackend::AttendByPartition(Activations qkv, int num_heads, int layer, float scale,
-                                   const BatchLayout& batch, Activations out) {
+void CpuBackend::AttendByPartition(Activations qkv, const AttentionSpec& spec, const BatchLayout& batch,
+                                   Activations out) {
   SplitRows(batch, 1);
   const int kv_heads = kv_.config().num_kv_heads;
-  const int group = num_heads / kv_heads;
+  const int group = spec.num_heads / kv_heads;
   int partitions = 1;
   for (const RowRun& run : runs_) {
     partitions = std::max(partitions, kernels::NumPartitions(run.sequence->first_position + run.begin));
@@ -306,14 +337,17 @@ void CpuBackend::AttendByPartition(Activations qkv, int num_heads, int layer, fl
     const int index = tile / partitions;
     const int partition = tile % partitions;
     const RowRun& run = runs_[index / kv_heads];
-    if (partition >= kernels::NumPartitions(run.sequence->first_position + run.begin)) return;
-    kernels_.attend_partition(AttentionOf(run, qkv, num_heads, layer, scale, out), index % kv_heads,
-                              run.begin, partition, &partials_[int64_t{tile} * group]);
+    const kernels::AttentionParams params = AttentionOf(run, qkv, spec, out);
+    const int position = run.sequence->first_position + run.begin;
+    if (partition < kernels::FirstPartition(params, position)) return;
+    if (partition >= kernels::NumPartitions(position)) return;
+    kernels_.attend_partition(params, index % kv_heads, run.begin, partition,
+                              &partials_[int64_t{tile} * group]);
   });
   for (int index = 0; index < rows_and_heads; ++index) {
     const RowRun& run = runs_[index / kv_heads];
-    kernels_.merge_partitions(AttentionOf(run, qkv, num_heads, layer, scale, out), index % kv_heads,
-                              run.begin, &partials_[int64_t{index} * partitions * group]);
+    kernels_.merge_partitions(AttentionOf(run, qkv, spec, out), index % kv_heads, run.begin,
+                              &partials_[int64_t{index} * partitions * group]);
   }
 }
 

@@ -32,13 +32,17 @@ class CpuBackend final : public Backend {
 
   void Embed(Weight table, absl::Span<const TokenId> ids, float scale, Activations out) override;
   void RmsNorm(Activations in, Weight weight, float eps, Activations out) override;
+  void RmsNormAdd(Activations in, Weight weight, float eps, Activations out) override;
+  void HeadNorm(Activations heads, int first_head, int num_heads, Weight weight, float eps) override;
+  void FillRows(Weight vector, Activations out) override;
   void MatMul(Weight w, Activations in, Activations out) override;
   void MatMulAdd(Weight w, Activations in, Activations out) override;
   void RopeAndStoreKv(Activations qkv, int num_heads, Weight rope, int layer,
                       const BatchLayout& batch) override;
-  void Attention(Activations qkv, int num_heads, int layer, float scale, const BatchLayout& batch,
+  void Attention(Activations qkv, const AttentionSpec& spec, const BatchLayout& batch,
                  Activations out) override;
   void SiluMul(Activations gate_up, Activations out) override;
+  void GeluMul(Activations gate_up, Activations out) override;
   void GatherRows(Activations in, absl::Span<const int32_t> rows, Activations out) override;
 
   void Synchronize() override {}
@@ -85,11 +89,11 @@ class CpuBackend final : public Backend {
   void MakeInput(Activations out, const Make& make);
   kernels::QuantizeParams QuantizationOf(Activations in);
   kernels::QuantizedRows QuantizedInput(Activations in);
-  kernels::AttentionParams AttentionOf(const RowRun& run, Activations qkv, int num_heads, int layer,
-                                       float scale, Activations out) const;
+  kernels::AttentionParams AttentionOf(const RowRun& run, Activations qkv, const AttentionSpec& spec,
+                                       Activations out) const;
   // Spreads a single row's partitions over the threads: for steps of few rows with many keys.
   bool ShouldSplitPartitions(const BatchLayout& batch) const;
-  void AttendByPartition(Activations qkv, int num_heads, int layer, float scale, const BatchLayout& batch,
+  void AttendByPartition(Activations qkv, const AttentionSpec& spec, const BatchLayout& batch,
                          Activations out);
 
   const kernels::KernelSet& kernels_;

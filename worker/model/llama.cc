@@ -75,8 +75,7 @@ class Llama : public Model {
     StoreKeysAndValues(last, hidden, batch);
     if (num_logits == 0) return logits_.First(0);
     // Nothing reads the last layer's other rows.
-    backend_.Attention(qkv_.First(rows), config_.num_heads, last, attention_scale_, batch,
-                       attended_.First(rows));
+    backend_.Attention(qkv_.First(rows), AttentionOf(last), batch, attended_.First(rows));
     Activations last_hidden = last_hidden_.First(num_logits);
     Activations last_attended = last_attended_.First(num_logits);
     backend_.GatherRows(hidden, logit_rows, last_hidden);
@@ -99,11 +98,14 @@ class Llama : public Model {
     backend_.RopeAndStoreKv(qkv, config_.num_heads, weights_.rope, layer, batch);
   }
 
+  backend::AttentionSpec AttentionOf(int layer) const {
+    return {.num_heads = config_.num_heads, .layer = layer, .scale = attention_scale_};
+  }
+
   // hidden -> attended_.
   void Attend(int layer, Activations hidden, const BatchLayout& batch) {
     StoreKeysAndValues(layer, hidden, batch);
-    backend_.Attention(qkv_.First(hidden.rows), config_.num_heads, layer, attention_scale_, batch,
-                       attended_.First(hidden.rows));
+    backend_.Attention(qkv_.First(hidden.rows), AttentionOf(layer), batch, attended_.First(hidden.rows));
   }
 
   // hidden += output(attended); hidden += down(silu(gate) * up), gate and up of the norm of that sum.

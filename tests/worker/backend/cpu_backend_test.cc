@@ -93,9 +93,12 @@ TEST(CpuBackendTest, LongContextsGiveTheSameBitsHoweverTheyAreSpread) {
   const std::vector<TokenId> tokens = RandomTokens(rng, 530);
   SmallShape shape;
   shape.max_rows = 600;
-  const Logits expected = Alone("auto", 1, tokens, 530, shape);
-  ASSERT_EQ(Alone("auto", 3, tokens, 1, shape), expected);
-  ASSERT_EQ(Alone("auto", 2, tokens, 3, shape), expected);
+  for (const int window : {0, 100, 300}) {
+    shape.window = window;
+    const Logits expected = Alone("auto", 1, tokens, 530, shape);
+    ASSERT_EQ(Alone("auto", 3, tokens, 1, shape), expected) << "window " << window;
+    ASSERT_EQ(Alone("auto", 2, tokens, 3, shape), expected) << "window " << window;
+  }
 }
 
 TEST(CpuBackendTest, ARowDependsOnNoNeighbour) {
@@ -181,6 +184,8 @@ TEST(CpuBackendTest, ProductsReadWhatWasWrittenLast) {
   const std::vector<float> ones(64, 1.0f);
   const Weight norm = *backend->LoadVector(
       {"n", DType::kF32, 1, 64, {reinterpret_cast<const std::byte*>(ones.data()), 64 * sizeof(float)}});
+  const Weight quarter = *backend->LoadVector(
+      {"q", DType::kF32, 1, 16, {reinterpret_cast<const std::byte*>(ones.data()), 16 * sizeof(float)}});
   const Activations source = backend->Allocate(2, 64), input = backend->Allocate(2, 64);
   const Activations wide = backend->Allocate(2, 128), out = backend->Allocate(2, 64);
   const auto product = [&](Activations in) {
@@ -217,6 +222,44 @@ TEST(CpuBackendTest, ProductsReadWhatWasWrittenLast) {
   expect_new("MatMul");
   backend->MatMulAdd(w, source, input);
   expect_new("MatMulAdd");
+  backend->GeluMul(wide, input);
+  expect_new("GeluMul");
+  backend->RmsNormAdd(source, norm, 1e-5f, input);
+  expect_new("RmsNormAdd");
+  backend->FillRows(norm, input);
+  expect_new("FillRows");
+  backend->HeadNorm(input, 1, 2, quarter, 1e-5f);
+  expect_new("HeadNorm");
+}
+
+TEST(CpuBackendTest, HeadNormTouchesItsHeadsOnly) {
+  std::mt19937 rng(7);
+  constexpr int kRows = 200, kHeads = 5, kDim = 24, kCols = kHeads * kDim;  // enough for several tiles
+  for (const int threads : {1, 2}) {
+    const std::unique_ptr<Backend> backend = Create("auto", threads);
+    const auto load = [&](const std::vector<float>& vector) {
+      return *backend->LoadVector({"n",
+                                   DType::kF32,
+                                   1,
+                                   static_cast<int64_t>(vector.size()),
+                                   {reinterpret_cast<const std::byte*>(vector.data()), vector.size() * 4}});
+    };
+    const std::vector<float> weight = kernels::RandomFloats(rng, kDim);
+    const std::vector<float> values = kernels::RandomFloats(rng, kCols, 3);
+    const Activations rows = backend->Allocate(kRows, kCols);
+    backend->FillRows(load(values), rows);
+    backend->HeadNorm(rows, 1, 3, load(weight), 1e-5f);
+    for (int row = 0; row < kRows; ++row) {
+      for (int i = 0; i < kCols; ++i) {
+        const int head = i / kDim;
+        double squares = 0;
+        for (int j = 0; j < kDim; ++j) squares += std::pow(values[head * kDim + j], 2);
+        const double normed = values[i] / std::sqrt(squares / kDim + 1e-5) * weight[i % kDim];
+        ASSERT_NEAR(backend->Row(rows, row)[i], head >= 1 && head < 4 ? normed : values[i], 1e-5)
+            << row << " " << i;
+      }
+    }
+  }
 }
 
 TEST(CpuBackendTest, NamesPathsAndRefusesOthers) {

@@ -19,6 +19,7 @@ struct SmallShape {
   int num_kv_heads = 2;
   int head_dim = 32;
   int ffn = 96;
+  int window = 0;
   int vocabulary = 200;
   int num_blocks = 64;
   int max_rows = 256;
@@ -155,7 +156,9 @@ class SmallModel {
     backend_.RmsNorm(x_.First(n), norm_, 1e-5f, normed_.First(n));
     backend_.MatMul(qkv_[layer], normed_.First(n), qkv_out_.First(n));
     backend_.RopeAndStoreKv(qkv_out_.First(n), shape_.num_heads, rope_, layer, batch);
-    backend_.Attention(qkv_out_.First(n), shape_.num_heads, layer, 0.2f, batch, attended_.First(n));
+    const AttentionSpec attention = {
+        .num_heads = shape_.num_heads, .layer = layer, .scale = 0.2f, .window = shape_.window};
+    backend_.Attention(qkv_out_.First(n), attention, batch, attended_.First(n));
     backend_.MatMulAdd(o_[layer], attended_.First(n), x_.First(n));
     backend_.RmsNorm(x_.First(n), norm_, 1e-5f, normed_.First(n));
     backend_.MatMul(gate_up_[layer], normed_.First(n), gate_up_out_.First(n));
