@@ -1,10 +1,11 @@
 // out = in * weight^T, the product of activations with a packed matrix.
 //
 // Arithmetic of one output, the same for every row count, tile and path:
-//   quantised weights   acc = 0; for every scale group in ascending order (32 inputs; Q6_K 16):
+//   quantised weights   acc = 0; for every scale group in ascending order (32 inputs; Q2_K, Q3_K, Q6_K 16):
 //                         s = dw * da; acc = fma(s, float(dot), acc)
-//                         and with a minimum: acc = fma(mw * da, float(sum of q), acc)
-//                       dot is an exact integer; Q6_K's dw is d * sc, exact in float32
+//                         and with a minimum: acc = fma(mw * da, float(sum of the group's q), acc)
+//                       dot and sum are exact integers; a K-quant's dw and mw are products of two levels,
+//                       exact in float32
 //   F32, F16, BF16      acc = fma(w, x, acc) over the inputs in ascending order
 //   accumulate          out = out + acc
 // The reference path reads the float inputs whatever the format: acc = acc + w * x, two roundings, over
@@ -42,7 +43,7 @@ struct GemmRange {
 
 // Inputs that the fast path unpacks at a time, in tiles: two panels of them fill half of a first-level cache.
 constexpr int kGemmStretchTiles = 18;
-constexpr int kUnpackedTileBytes = 640;
+constexpr int kUnpackedTileBytes = 768;
 
 // 64-byte aligned scratch that a call needs, for weights of any format: a panel of floats, or a stretch of
 // two unpacked panels and the sums of all rows.

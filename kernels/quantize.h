@@ -13,15 +13,17 @@ namespace qanat::kernels {
 // Rows are stored in blocks of 6, the height of the largest register tile.
 constexpr int kRowBlock = 6;
 
-// One group of one row: a cache line. The corrections are what a product with unsigned codes must start from.
+// One group of one row: a cache line. The corrections are what a product with unsigned codes must start from;
+// what is needed for half a group and another zero point follows from minus_32_half_sum by a shift.
 struct alignas(64) QuantizedCell {
   int8_t q[32];
   float scale;
   float sum;            // sum of q, exact
   int32_t minus_8_sum;  // for codes that are weight + 8
+  int32_t minus_16_sum;
   int32_t minus_128_sum;
   int32_t minus_32_half_sum[2];  // of q[0..15] and q[16..31]
-  int32_t unused[2];
+  int32_t unused;
 };
 static_assert(sizeof(QuantizedCell) == 64);
 

@@ -40,6 +40,7 @@ void QuantizeGroup(const float* x, QuantizedCell& cell) {
   cell.scale = codes ? amax / 127.0f : finite ? 0.0f : BitsToFloat(kQuietNan);
   cell.sum = static_cast<float>(sum);
   cell.minus_8_sum = -8 * sum;
+  cell.minus_16_sum = -16 * sum;
   cell.minus_128_sum = -128 * sum;
   cell.minus_32_half_sum[0] = -32 * half_sum[0];
   cell.minus_32_half_sum[1] = -32 * half_sum[1];

@@ -17,25 +17,30 @@ int32_t DotFour(uint32_t codes, const int8_t* q) {
   return dot;
 }
 
-// What a dot product with unsigned codes starts from, so that it ends as the one with the signed weights.
-int32_t Correction(const FormatFacts& facts, const QuantizedCell& cell, int group) {
-  if (facts.zero_point == 8) return cell.minus_8_sum;
-  if (facts.zero_point == 128) return cell.minus_128_sum;
-  if (facts.zero_point == 32) return cell.minus_32_half_sum[group];
-  return 0;
+// The sum of a group's q; what a dot product with unsigned codes exceeds the signed one by is a multiple of
+// it.
+int32_t SumOfGroup(const FormatFacts& facts, const QuantizedCell& cell, int group) {
+  const int depth = kTileDepth / facts.scale_groups;
+  int32_t sum = 0;
+  for (int i = group * depth; i < (group + 1) * depth; ++i) sum += cell.q[i];
+  return sum;
 }
 
 void AddTile(const FormatFacts& facts, const UnpackedTile& tile, const QuantizedCell& cell, float* acc) {
   const int lines_a_group = kTileDepth / 4 / facts.scale_groups;
-  for (int lane = 0; lane < kPanelColumns; ++lane) {
-    for (int group = 0; group < facts.scale_groups; ++group) {
-      int32_t dot = Correction(facts, cell, group);
+  for (int group = 0; group < facts.scale_groups; ++group) {
+    const int32_t sum = SumOfGroup(facts, cell, group);
+    for (int lane = 0; lane < kPanelColumns; ++lane) {
+      int32_t dot = -facts.zero_point * sum;
       for (int i = group * lines_a_group; i < (group + 1) * lines_a_group; ++i) {
         dot += DotFour(tile.lines.line[i][lane], cell.q + i * 4);
       }
       acc[lane] = __builtin_fmaf(tile.scales.d[group][lane] * cell.scale, static_cast<float>(dot), acc[lane]);
+      if (facts.has_minimum) {
+        acc[lane] =
+            __builtin_fmaf(tile.scales.m[group][lane] * cell.scale, static_cast<float>(sum), acc[lane]);
+      }
     }
-    if (facts.has_minimum) acc[lane] = __builtin_fmaf(tile.scales.m[lane] * cell.scale, cell.sum, acc[lane]);
   }
 }
 
@@ -53,7 +58,7 @@ void QuantizedPanel(const GemmParams& params, const FormatFacts& facts, int pane
   const std::byte* scales = PanelScales(*params.weight, panel);
   for (int64_t t = 0; t < num_tiles; ++t) {
     UnpackLines(facts, values + t * facts.tile_value_bytes, tiles[t].lines);
-    UnpackScales(facts, scales + t * facts.tile_scale_bytes, tiles[t].scales);
+    UnpackScales(facts, scales, t, tiles[t].scales);
   }
   for (int row = range.row_begin; row < range.row_end; ++row) {
     const QuantizedCell* cells =

@@ -37,6 +37,7 @@ void QuantizeGroup(const float* x, QuantizedCell& cell) {
   cell.scale = has_codes ? amax / 127.0f : finite ? 0.0f : __builtin_nanf("");
   cell.sum = static_cast<float>(sum_low + sum_high);
   cell.minus_8_sum = -8 * (sum_low + sum_high);
+  cell.minus_16_sum = -16 * (sum_low + sum_high);
   cell.minus_128_sum = -128 * (sum_low + sum_high);
   cell.minus_32_half_sum[0] = -32 * sum_low;
   cell.minus_32_half_sum[1] = -32 * sum_high;

@@ -10,17 +10,19 @@ namespace {
 constexpr int kLanes = kPanelColumns;
 constexpr int kChunk = 64;  // inputs that are summed before they join the total
 
-void DequantizeTile(const FormatFacts& facts, const std::byte* values, const std::byte* scales, float* out) {
+void DequantizeTile(const FormatFacts& facts, const std::byte* values, const std::byte* scales, int64_t tile,
+                    float* out) {
   TileLines lines;
   TileScales scale;
-  UnpackLines(facts, values, lines);
-  UnpackScales(facts, scales, scale);
+  UnpackLines(facts, values + tile * facts.tile_value_bytes, lines);
+  UnpackScales(facts, scales, tile, scale);
   for (int k = 0; k < kTileDepth; ++k) {
     const uint32_t* line = lines.line[k / 4];
     const float* d = scale.d[k / 16];
+    const float* m = scale.m[k / 16];
     for (int lane = 0; lane < kLanes; ++lane) {
       const int32_t code = static_cast<int32_t>(line[lane] >> (k % 4 * 8) & 0xFFu) - facts.zero_point;
-      out[k * kLanes + lane] = d[lane] * static_cast<float>(code) + scale.m[lane];
+      out[k * kLanes + lane] = d[lane] * static_cast<float>(code) + m[lane];
     }
   }
 }
@@ -36,8 +38,7 @@ void DequantizePanel(const PackedMatrix& matrix, int panel, float* out) {
   }
   const std::byte* scales = PanelScales(matrix, panel);
   for (int64_t tile = 0; tile < matrix.num_tiles; ++tile) {
-    DequantizeTile(facts, values + tile * facts.tile_value_bytes, scales + tile * facts.tile_scale_bytes,
-                   out + tile * kTileDepth * kLanes);
+    DequantizeTile(facts, values, scales, tile, out + tile * kTileDepth * kLanes);
   }
 }
 

@@ -170,6 +170,39 @@ TEST(GemmTest, AccumulateAddsTheWholeProductOnce) {
   }
 }
 
+// Inputs whose codes are `code`, `code`, -`code`, ... with the period of the signs, and scale 1.
+std::vector<float> ExtremeInput(int count, float code, int period) {
+  std::vector<float> in(count);
+  for (int i = 0; i < count; ++i) in[i] = i / period % 2 == 0 ? code : -code;
+  return in;
+}
+
+TEST(GemmTest, LargestCodesAndAnyScaleAreExactOnEveryPath) {
+  constexpr int kRows = 8, kCols = 512;
+  for (const WeightFormat format : kAllFormats) {
+    if (!FactsOf(format).quantized) continue;
+    for (const int byte : {0x00, 0xFF, 0x80, 0x7F, 0x88}) {
+      for (const uint16_t half : {0x0000, 0x0001, 0x3C00, 0xBC01, 0x7BFF}) {
+        const TestMatrix weight = UniformMatrix(format, 18, kCols, static_cast<std::byte>(byte), half);
+        for (const int period : {1, 2, 3, 32, kRows * kCols}) {
+          const std::vector<float> in = ExtremeInput(kRows * kCols, 127, period);
+          const std::vector<double> exact = Exact(weight, in, kRows);
+          const std::vector<float> first = Multiply(ScalarKernels(), weight, in, kRows);
+          // Float32 rounds sums of up to this magnitude; dots are exact.
+          const double largest = FactsOf(format).two_levels ? 127 * 32 : 255;
+          const double bound = 1e-6 * kCols * 127 * std::abs(double{HalfToFloat(half)}) * largest;
+          for (size_t i = 0; i < first.size(); ++i) ASSERT_NEAR(first[i], exact[i], bound) << NameOf(format);
+          for (const KernelSet* path : FastPaths()) {
+            const std::vector<float> out = Multiply(*path, weight, in, kRows);
+            ASSERT_EQ(std::memcmp(first.data(), out.data(), out.size() * sizeof(float)), 0)
+                << path->name << NameOf(format) << byte << " " << half << " " << period;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(QuantizeTest, PathsAgreeOnEveryMagnitude) {
   std::mt19937 rng(7);
   for (int trial = 0; trial < 2000; ++trial) {
@@ -189,6 +222,7 @@ TEST(QuantizeTest, PathsAgreeOnEveryMagnitude) {
       }
       ASSERT_EQ(cell.sum, sum);
       ASSERT_EQ(cell.minus_8_sum, -8 * sum);
+      ASSERT_EQ(cell.minus_16_sum, -16 * sum);
       ASSERT_EQ(cell.minus_128_sum, -128 * sum);
       ASSERT_EQ(cell.minus_32_half_sum[0] + cell.minus_32_half_sum[1], -32 * sum);
     }

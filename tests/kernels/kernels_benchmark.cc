@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <string>
 
 #include "kernels/kernel_set.h"
 #include "tests/kernels/machine_peaks.h"
@@ -14,6 +15,12 @@ namespace qanat::kernels {
 namespace {
 
 const KernelSet& FastPath() { return CpuHasAvx512() ? Avx512Kernels() : ScalarKernels(); }
+
+// By the index that is a benchmark's argument; null where this CPU cannot run it.
+const KernelSet* PathAt(int64_t index) {
+  if (index == 0) return CpuHasAvx512() ? &Avx512Kernels() : nullptr;
+  return &ScalarKernels();
+}
 
 struct MatrixShape {
   const char* name;
@@ -31,7 +38,7 @@ constexpr MatrixShape kMatrices[] = {
 
 // One matrix and its inputs, made once.
 struct Product {
-  Product(const MatrixShape& shape, int rows) : rows(rows) {
+  Product(const MatrixShape& shape, int rows, const KernelSet& path = FastPath()) : path(path), rows(rows) {
     std::mt19937 rng(1);
     weight = RandomMatrix(rng, shape.format, shape.outputs, shape.inputs);
     weight.values.clear();
@@ -41,7 +48,7 @@ struct Product {
     scratch = Scratch(shape.inputs, rows);
     params = {&weight.packed, in.data(),     shape.inputs, {cells.data(), shape.inputs / kTileDepth},
               out.data(),     shape.outputs, false};
-    FastPath().quantize({in.data(), shape.inputs, params.quantized}, 0, rows);
+    path.quantize({in.data(), shape.inputs, params.quantized}, 0, rows);
   }
   // As the backend does: tiles of 2 panels and up to 96 rows.
   void Run() {
@@ -49,10 +56,11 @@ struct Product {
       for (int panel = 0; panel < NumPanels(weight.rows); panel += 2) {
         const GemmRange range = {panel, std::min(panel + 2, NumPanels(weight.rows)), row,
                                  std::min(rows, row + 96), panel + 2};
-        FastPath().gemm(params, range, reinterpret_cast<std::byte*>(scratch.data()));
+        path.gemm(params, range, reinterpret_cast<std::byte*>(scratch.data()));
       }
     }
   }
+  const KernelSet& path;
   int rows;
   TestMatrix weight;
   std::vector<float> in;
@@ -62,20 +70,37 @@ struct Product {
   GemmParams params;
 };
 
-void BM_Gemm(benchmark::State& state) {
-  const MatrixShape& shape = kMatrices[state.range(0)];
-  Product product(shape, static_cast<int>(state.range(1)));
+void RunGemm(benchmark::State& state, const MatrixShape& shape, int rows, const KernelSet& path) {
+  Product product(shape, rows, path);
   for (auto _ : state) product.Run();
-  const double operations = 2.0 * state.range(1) * shape.outputs * shape.inputs * state.iterations();
+  const double operations = 2.0 * rows * shape.outputs * shape.inputs * state.iterations();
   const double bytes = static_cast<double>(PackedBytes(product.weight.packed)) * state.iterations();
   state.counters["GOPS"] = benchmark::Counter(operations / 1e9, benchmark::Counter::kIsRate);
   state.counters["%peak"] = benchmark::Counter(operations / DotPeak() * 100, benchmark::Counter::kIsRate);
   state.counters["GB/s"] = benchmark::Counter(bytes / 1e9, benchmark::Counter::kIsRate);
   state.counters["%read"] = benchmark::Counter(bytes / ReadPeak() * 100, benchmark::Counter::kIsRate);
+}
+
+void BM_Gemm(benchmark::State& state) {
+  const MatrixShape& shape = kMatrices[state.range(0)];
+  RunGemm(state, shape, static_cast<int>(state.range(1)), FastPath());
   state.SetLabel(shape.name);
 }
 BENCHMARK(BM_Gemm)
     ->ArgsProduct({benchmark::CreateDenseRange(0, std::size(kMatrices) - 1, 1), {1, 4, 16, 48, 512}})
+    ->Unit(benchmark::kMicrosecond);
+
+// Every path and format on one shape.
+void BM_Format(benchmark::State& state) {
+  const KernelSet* path = PathAt(state.range(0));
+  if (path == nullptr) return state.SkipWithError("not on this CPU");
+  const WeightFormat format = kAllFormats[state.range(1)];
+  RunGemm(state, {"", format, 1536, 768}, static_cast<int>(state.range(2)), *path);
+  state.SetLabel(std::string(path->name) + " " + NameOf(format));
+}
+BENCHMARK(BM_Format)
+    ->ArgNames({"path", "format", "rows"})
+    ->ArgsProduct({{0, 1}, benchmark::CreateDenseRange(0, std::size(kAllFormats) - 1, 1), {1, 4, 12, 96}})
     ->Unit(benchmark::kMicrosecond);
 
 // A chain of matrices larger than the caches: what decoding at batch size 1 reads.

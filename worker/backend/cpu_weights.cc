@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -25,7 +24,7 @@ const char* NameOf(DType type) {
 // Debian's Abseil has a string_view of its own.
 std::string NameOf(const HostMatrix& part) { return "tensor " + std::string(part.name); }
 
-std::optional<WeightFormat> FormatOf(DType type) {
+WeightFormat FormatOf(DType type) {
   switch (type) {
     case DType::kF32:
       return WeightFormat::kF32;
@@ -37,13 +36,25 @@ std::optional<WeightFormat> FormatOf(DType type) {
       return WeightFormat::kQ4_0;
     case DType::kQ4_1:
       return WeightFormat::kQ4_1;
+    case DType::kQ5_0:
+      return WeightFormat::kQ5_0;
+    case DType::kQ5_1:
+      return WeightFormat::kQ5_1;
     case DType::kQ8_0:
       return WeightFormat::kQ8_0;
+    case DType::kQ2_K:
+      return WeightFormat::kQ2_K;
+    case DType::kQ3_K:
+      return WeightFormat::kQ3_K;
+    case DType::kQ4_K:
+      return WeightFormat::kQ4_K;
+    case DType::kQ5_K:
+      return WeightFormat::kQ5_K;
     case DType::kQ6_K:
       return WeightFormat::kQ6_K;
-    default:
-      return std::nullopt;
   }
+  QANAT_CHECK(false) << "no weight format for type " << static_cast<int>(type);
+  return WeightFormat::kF32;
 }
 
 absl::Status CheckPart(const HostMatrix& part, WeightFormat format) {
@@ -69,14 +80,10 @@ absl::Status CheckPart(const HostMatrix& part, WeightFormat format) {
 }  // namespace
 
 absl::StatusOr<MatrixSegment> CpuWeights::Pack(const HostMatrix& part, int first_output) {
-  const std::optional<WeightFormat> format = FormatOf(part.type);
-  if (!format) {
-    return absl::UnimplementedError(
-        absl::StrCat(NameOf(part), ": no CPU kernel for weights of type ", NameOf(part.type)));
-  }
-  QANAT_RETURN_IF_ERROR(CheckPart(part, *format));
+  const WeightFormat format = FormatOf(part.type);
+  QANAT_RETURN_IF_ERROR(CheckPart(part, format));
   kernels::PackedMatrix packed =
-      kernels::MakePackedMatrix(*format, static_cast<int>(part.rows), static_cast<int>(part.cols), nullptr);
+      kernels::MakePackedMatrix(format, static_cast<int>(part.rows), static_cast<int>(part.cols), nullptr);
   QANAT_ASSIGN_OR_RETURN(std::byte * memory,
                          arena_.Allocate(kernels::PackedBytes(packed), "a weight matrix"));
   packed.data = memory;

@@ -27,8 +27,8 @@ struct CpuMatrix {
 };
 
 // What: weights by id, in load order. Borrows the arena that holds them and the pool that packs them; lives
-// as long as the backend. Threads: one. Errors: UNIMPLEMENTED for encodings without a kernel,
-// INVALID_ARGUMENT for a matrix whose data or width does not fit its encoding; the arena's.
+// as long as the backend. Threads: one. Errors: INVALID_ARGUMENT for a matrix whose data or width does not
+// fit its encoding; UNIMPLEMENTED for vectors that are not F32; the arena's.
 class CpuWeights {
  public:
   CpuWeights(Arena& arena, ThreadPool& pool) : arena_(arena), pool_(pool) {}
