@@ -215,12 +215,14 @@ void GenerateCall::OnDone() {
   }
   if (series_.has_value()) series_->request_duration.Observe(Seconds(took));
   parts_.metrics.OnRequestEnd(served_.model == nullptr ? "" : served_.model->id, end, first.has_value());
-  spdlog::info(
-      "request end code={} reason={} prompt_tokens={} cached_tokens={} completion_tokens={} "
-      "first_token_ms={:.3f} "
-      "total_ms={:.3f}",
-      absl::StatusCodeToString(end.code()), ReasonOf(end), prompt_tokens_, cached_tokens, output_tokens,
-      Milliseconds(first.value_or(Duration::zero())), Milliseconds(took));
+  LogEvent event(spdlog::level::info, "request end");
+  event.With("code", absl::StatusCodeToString(end.code()))
+      .With("reason", ReasonOf(end))
+      .With("prompt_tokens", prompt_tokens_)
+      .With("cached_tokens", cached_tokens)
+      .With("completion_tokens", output_tokens)
+      .With("total_ms", Milliseconds(took));
+  if (first.has_value()) event.With("first_token_ms", Milliseconds(*first));
 }
 
 }  // namespace qanat::router

@@ -42,15 +42,20 @@ std::string_view NameOf(engine::EndReason reason) {
 
 void LogEnd(SequenceId id, std::string_view request_id, const engine::Outcome& outcome, Duration total) {
   const bool failed = outcome.reason == engine::EndReason::kError;
-  spdlog::log(failed ? spdlog::level::warn : spdlog::level::info,
-              "request end sequence={} request_id={} outcome={} reason={} prompt_tokens={} cached_tokens={} "
-              "completion_tokens={} queue_ms={:.3f} prefill_ms={:.3f} decode_ms={:.3f} total_ms={:.3f} "
-              "preemptions={} "
-              "recomputed_tokens={}",
-              ToInt(id), SafeLabel(request_id), NameOf(outcome.reason), ReasonOf(outcome.status),
-              outcome.prompt_tokens, outcome.cached_tokens, outcome.completion_tokens, Ms(outcome.queue),
-              Ms(outcome.prefill), Ms(outcome.decode), Ms(total), outcome.preemptions,
-              outcome.recomputed_tokens);
+  LogEvent(failed ? spdlog::level::warn : spdlog::level::info, "request end")
+      .With("sequence", ToInt(id))
+      .With("request_id", SafeLabel(request_id))
+      .With("outcome", NameOf(outcome.reason))
+      .With("reason", ReasonOf(outcome.status))
+      .With("prompt_tokens", outcome.prompt_tokens)
+      .With("cached_tokens", outcome.cached_tokens)
+      .With("completion_tokens", outcome.completion_tokens)
+      .With("queue_ms", Ms(outcome.queue))
+      .With("prefill_ms", Ms(outcome.prefill))
+      .With("decode_ms", Ms(outcome.decode))
+      .With("total_ms", Ms(total))
+      .With("preemptions", outcome.preemptions)
+      .With("recomputed_tokens", outcome.recomputed_tokens);
 }
 
 }  // namespace qanat::service

@@ -5,6 +5,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "common/base/log.h"
 #include "gmock/gmock.h"
@@ -26,8 +27,10 @@ TEST(RequestLogTest, LabelsAreSafeForAnyFormat) {
 TEST(RequestLogTest, LeavesOneLineWithIdsCountsTimingsAndOutcome) {
   std::ostringstream lines;
   const auto before = spdlog::default_logger();
-  spdlog::set_default_logger(
-      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines)));
+  auto logger =
+      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines));
+  logger->set_formatter(MakeLogFormatter("text").value());
+  spdlog::set_default_logger(std::move(logger));
   engine::Outcome outcome;
   outcome.reason = engine::EndReason::kLength;
   outcome.prompt_tokens = 11;
