@@ -9,19 +9,12 @@
 #include "common/base/clock.h"
 #include "common/base/step_model.h"
 #include "common/hash/block_hash.h"
+#include "common/hash/residency.h"
 #include "qanat/cluster/v1/worker.pb.h"
 
 namespace qanat::api {
 
-// A set of block hashes in brief. Two sets of equal brief are taken for equal.
-struct Residency {
-  int64_t resident_count = 0;
-  uint64_t digest = 0;  // the sum of hash::Mix over the set, modulo 2^64
-
-  void Add(hash::BlockHash hash) { ++resident_count, digest += hash::Mix(hash); }
-  void Remove(hash::BlockHash hash) { --resident_count, digest -= hash::Mix(hash); }
-  bool operator==(const Residency&) const = default;
-};
+using hash::Residency;
 
 struct SnapshotBegin {
   int64_t resident_count = 0;

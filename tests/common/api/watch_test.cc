@@ -68,15 +68,5 @@ TEST(WatchTest, RefusesWhatNoWorkerSays) {
   EXPECT_EQ(FieldOf(FromProto(ToProto(WatchFrame{1, 1, load})).status()), "load.step_model");
 }
 
-TEST(WatchTest, ResidencyForgetsWhatWasRemoved) {
-  Residency one;
-  one.Add(10);
-  Residency two = one;
-  two.Add(11);
-  EXPECT_NE(one, two);
-  two.Remove(11);
-  EXPECT_EQ(one, two);
-}
-
 }  // namespace
 }  // namespace qanat::api
