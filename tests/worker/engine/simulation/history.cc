@@ -1,0 +1,138 @@
+#include "tests/worker/engine/simulation/history.h"
+
+#include <algorithm>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "tests/fakes/recording_sink.h"
+
+namespace qanat::engine::simulation {
+namespace {
+
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : random_(seed) {}
+  int32_t Below(int32_t n) { return static_cast<int32_t>(random_() % static_cast<uint64_t>(n)); }
+  bool OneIn(int32_t n) { return Below(n) == 0; }
+  uint64_t Bits() { return random_(); }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+EngineOptions MakeOptions(Dice& dice) {
+  EngineOptions options;
+  options.block_size = 1 << dice.Below(4);
+  options.num_blocks = 8 + dice.Below(33);
+  options.context_length = 48 + dice.Below(60);
+  options.max_seqs = 1 + dice.Below(10);
+  options.max_batch_tokens = options.max_seqs + dice.Below(50);
+  constexpr int32_t kChunks[] = {1, 7, 64};
+  options.chunk_tokens = kChunks[dice.Below(3)];
+  options.prefix_cache = !dice.OneIn(4);
+  options.queue_requests = 64;
+  options.queue_tokens = 4096;
+  return options;
+}
+
+SimRequest DrawRequest(Dice& dice, const EngineOptions& options) {
+  const int32_t largest = std::min(options.context_length, options.num_blocks * options.block_size);
+  SimRequest request;
+  request.text = dice.Below(3);
+  request.length = 1 + dice.Below(std::min(largest - 1, 50));
+  request.shared = std::min(request.length, dice.Below(60));
+  request.max_tokens = 1 + dice.Below(std::min(largest - request.length, 40));
+  request.seed = dice.Bits();
+  request.greedy = dice.OneIn(2);
+  request.priority = static_cast<Priority>(dice.Below(3));
+  request.bypass_prefix_cache = dice.OneIn(8);
+  request.other_namespace = dice.OneIn(8);
+  request.may_stop = dice.OneIn(4);
+  if (dice.OneIn(8)) request.deadline_ms = 1 + dice.Below(60);
+  return request;
+}
+
+SimEvent DrawDisturbance(Dice& dice, int32_t step, int32_t num_requests) {
+  constexpr SimEvent::Kind kKinds[] = {SimEvent::Kind::kCancel, SimEvent::Kind::kStop, SimEvent::Kind::kFailRow};
+  return {step, kKinds[dice.Below(3)], dice.Below(num_requests)};
+}
+
+std::string_view NameOf(SimEvent::Kind kind) {
+  switch (kind) {
+    case SimEvent::Kind::kSubmit:
+      return "submit";
+    case SimEvent::Kind::kCancel:
+      return "cancel";
+    case SimEvent::Kind::kStop:
+      return "stop";
+    case SimEvent::Kind::kFailRow:
+      break;
+  }
+  return "fail the next row of";
+}
+
+}  // namespace
+
+History MakeHistory(uint64_t seed) {
+  Dice dice(seed);
+  History history;
+  history.options = MakeOptions(dice);
+  const int32_t num_requests = 4 + dice.Below(12);
+  for (int32_t step = 0; static_cast<int32_t>(history.requests.size()) < num_requests; ++step) {
+    while (static_cast<int32_t>(history.requests.size()) < num_requests && dice.OneIn(3)) {
+      const auto index = static_cast<int32_t>(history.requests.size());
+      history.requests.push_back(DrawRequest(dice, history.options));
+      history.events.push_back({step, SimEvent::Kind::kSubmit, index});
+    }
+  }
+  const int32_t disturbances = dice.Below(10);
+  for (int32_t i = 0; i < disturbances; ++i) {
+    history.events.push_back(DrawDisturbance(dice, dice.Below(150), num_requests));
+  }
+  std::stable_sort(history.events.begin(), history.events.end(),
+                   [](const SimEvent& a, const SimEvent& b) { return a.step < b.step; });
+  return history;
+}
+
+Request MakeRequest(const SimRequest& sim) {
+  std::mt19937_64 random(sim.seed);
+  Request request;
+  for (int32_t i = 0; i < sim.length; ++i) {
+    const auto drawn = static_cast<TokenId>(random() % kVocabulary);
+    request.prompt.push_back(i < sim.shared ? 100 * sim.text + i : drawn);
+  }
+  request.max_tokens = sim.max_tokens;
+  request.seed = sim.seed;
+  request.sampling.temperature = sim.greedy ? 0.0f : 1.0f;
+  request.priority = sim.priority;
+  request.bypass_prefix_cache = sim.bypass_prefix_cache;
+  request.cache_namespace.bytes[0] = sim.other_namespace ? 1 : 0;
+  if (sim.may_stop) {
+    request.end_tokens = {static_cast<TokenId>(random() % kVocabulary), static_cast<TokenId>(random() % 30)};
+  }
+  request.sink = std::make_shared<fakes::RecordingSink>();
+  return request;
+}
+
+std::string Describe(const History& history) {
+  const EngineOptions& o = history.options;
+  std::string text = absl::StrCat("options: blocks ", o.num_blocks, " x ", o.block_size, ", context ", o.context_length,
+                                  ", seqs ", o.max_seqs, ", batch ", o.max_batch_tokens, ", chunk ", o.chunk_tokens,
+                                  ", prefix cache ", o.prefix_cache ? "on" : "off", "\n");
+  for (size_t i = 0; i < history.requests.size(); ++i) {
+    const SimRequest& r = history.requests[i];
+    absl::StrAppend(&text, "request ", i, ": text ", r.text, ", ", r.shared, " shared of ", r.length, ", at most ",
+                    r.max_tokens, " tokens, seed ", r.seed, ", ", r.greedy ? "greedy" : "drawn", ", priority ",
+                    static_cast<int>(r.priority), r.bypass_prefix_cache ? ", bypasses the cache" : "",
+                    r.other_namespace ? ", other namespace" : "", r.may_stop ? ", may stop" : "");
+    if (r.deadline_ms > 0) absl::StrAppend(&text, ", deadline ", r.deadline_ms, " ms");
+    text += '\n';
+  }
+  for (const SimEvent& event : history.events) {
+    const std::string name(NameOf(event.kind));
+    absl::StrAppend(&text, "step ", event.step, ": ", name, " ", event.request, "\n");
+  }
+  return text;
+}
+
+}  // namespace qanat::engine::simulation

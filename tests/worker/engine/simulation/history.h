@@ -1,0 +1,54 @@
+// What befalls an engine in a simulation, as data: the same history runs the same way for ever, and a part of a history is
+// a history.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "worker/engine/engine_options.h"
+#include "worker/engine/request.h"
+
+namespace qanat::engine::simulation {
+
+inline constexpr int32_t kVocabulary = 1000;
+
+// A request in few numbers. Its prompt begins with `shared` tokens of one of three texts, so that prompts share prefixes
+// of any length, and goes on with tokens drawn from `seed`.
+struct SimRequest {
+  int32_t text = 0;
+  int32_t shared = 0;
+  int32_t length = 1;
+  int32_t max_tokens = 1;
+  uint64_t seed = 0;
+  bool greedy = true;
+  bool bypass_prefix_cache = false;
+  bool other_namespace = false;
+  bool may_stop = false;  // has end tokens
+  Priority priority = Priority::kStandard;
+  int32_t deadline_ms = 0;  // after its submission; 0: none
+};
+
+struct SimEvent {
+  enum class Kind : uint8_t { kSubmit, kCancel, kStop, kFailRow };
+  int32_t step = 0;  // happens before this step
+  Kind kind = Kind::kSubmit;
+  int32_t request = 0;  // in History::requests; nothing happens to one that was not submitted yet
+};
+
+// Events are sorted by step.
+struct History {
+  EngineOptions options;
+  std::vector<SimRequest> requests;
+  std::vector<SimEvent> events;
+};
+
+// Tiny pools, so that preemption and eviction are ordinary. Equal seeds, equal histories.
+History MakeHistory(uint64_t seed);
+
+Request MakeRequest(const SimRequest& request);
+
+// A line for the options, one a request and one an event.
+std::string Describe(const History& history);
+
+}  // namespace qanat::engine::simulation

@@ -1,0 +1,174 @@
+#include "tests/worker/engine/simulation/simulate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+#include "tests/fakes/fake_clock.h"
+#include "tests/fakes/fake_model_runner.h"
+#include "tests/fakes/recording_sink.h"
+#include "worker/engine/engine.h"
+
+namespace qanat::engine::simulation {
+namespace {
+
+uint64_t Mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15;
+  return hash ^ (hash >> 32);
+}
+
+class TallyingMetrics final : public EngineMetrics {
+ public:
+  void OnStep(const StepStats& stats) override {
+    ++tally.steps;
+    tally.preemptions += stats.preemptions;
+    tally.hit_tokens += stats.hit_tokens;
+    tally.evictions += stats.evictions;
+    tally.trace = Mix(Mix(tally.trace, stats.sequences), stats.prefill_tokens);
+  }
+  void OnEnd(const Outcome& outcome, Duration total) override {
+    ++ends;
+    tally.most_preemptions = std::max(tally.most_preemptions, outcome.preemptions);
+    tally.trace = Mix(Mix(tally.trace, outcome.completion_tokens), total.count());
+  }
+
+  Tally tally;
+  int64_t ends = 0;
+};
+
+// What: one run. A device takes a millisecond a step, and a tenth for each token.
+class Run {
+ public:
+  Run(const History& history, const RunnerWrapper& wrap)
+      : history_(history),
+        model_(history.options.num_blocks, history.options.block_size, kVocabulary),
+        wrapped_(wrap ? wrap(model_) : nullptr),
+        engine_(history.options, hash::BlockHasher(hash::kPublicKey, "model", history.options.block_size),
+                wrapped_ ? *wrapped_ : static_cast<ModelRunner&>(model_), clock_, metrics_),
+        requests_(history.requests.size()),
+        ids_(history.requests.size()) {
+    model_.set_on_launch([this](const ModelBatch& batch) {
+      clock_.Advance(std::chrono::microseconds(1000 + 100 * batch.num_tokens));
+    });
+  }
+
+  Tally Finish() {
+    size_t next = 0;
+    for (int32_t step = 0; next < history_.events.size() || !AllEnded(); ++step) {
+      QANAT_CHECK(step < 20000) << "no end in sight";
+      for (; next < history_.events.size() && history_.events[next].step <= step; ++next) {
+        Apply(history_.events[next]);
+      }
+      Step();
+    }
+    CheckAnswers();
+    CheckClean();
+    return metrics_.tally;
+  }
+
+ private:
+  fakes::RecordingSink& SinkOf(const Request& request) const {
+    return static_cast<fakes::RecordingSink&>(*request.sink);
+  }
+  bool AllEnded() const {
+    return std::all_of(requests_.begin(), requests_.end(), [this](const auto& request) {
+      return !request.has_value() || SinkOf(*request).ended();
+    });
+  }
+
+  void Apply(const SimEvent& event) {
+    const auto index = static_cast<size_t>(event.request);
+    if (event.kind == SimEvent::Kind::kSubmit) return Submit(index);
+    if (!requests_[index].has_value()) return;
+    switch (event.kind) {
+      case SimEvent::Kind::kSubmit:
+        break;
+      case SimEvent::Kind::kCancel:
+        return engine_.Cancel(ids_[index], EndReason::kCancelled);
+      case SimEvent::Kind::kStop:
+        return engine_.Cancel(ids_[index], EndReason::kStop);
+      case SimEvent::Kind::kFailRow:
+        return model_.FailNextRowOf(ids_[index]);
+    }
+  }
+
+  void Submit(size_t index) {
+    const SimRequest& sim = history_.requests[index];
+    Request request = MakeRequest(sim);
+    if (sim.deadline_ms > 0) request.deadline = clock_.Now() + std::chrono::milliseconds(sim.deadline_ms);
+    const auto id = engine_.Submit(request);
+    QANAT_CHECK(id.ok()) << id.status();
+    ids_[index] = *id;
+    requests_[index] = std::move(request);
+  }
+
+  void Step() {
+    const bool pending = !AllEnded();
+    const int64_t steps = metrics_.tally.steps;
+    const int64_t ends = metrics_.ends;
+    QANAT_CHECK(engine_.Step() == pending);
+    engine_.CheckInvariants();
+    QANAT_CHECK(!pending || metrics_.tally.steps > steps || metrics_.ends > ends)
+        << "work was pending and nothing moved";
+  }
+
+  void CheckAnswers() {
+    int64_t submitted = 0;
+    for (const auto& request : requests_) {
+      if (!request.has_value()) continue;
+      ++submitted;
+      CheckAnswer(*request);
+    }
+    QANAT_CHECK(metrics_.ends == submitted) << "every accepted request ends once";
+  }
+
+  void CheckAnswer(const Request& request) {
+    const Outcome outcome = SinkOf(request).outcome();
+    const std::vector<TokenId> tokens = SinkOf(request).tokens();
+    std::vector<TokenId> answer =
+        fakes::FakeModelRunner::Answer(request, history_.options.context_length, kVocabulary);
+    QANAT_CHECK(outcome.completion_tokens == static_cast<int32_t>(tokens.size()));
+    const bool complete = tokens.size() == answer.size();
+    ++(complete ? metrics_.tally.complete : metrics_.tally.broken_off);
+    QANAT_CHECK(complete || outcome.reason != EndReason::kLength);
+    QANAT_CHECK(tokens.size() <= answer.size());
+    answer.resize(tokens.size());
+    QANAT_CHECK(tokens == answer) << "the answer depends on who else is served";
+    QANAT_CHECK(outcome.status.ok() == (outcome.reason == EndReason::kStop || outcome.reason == EndReason::kLength));
+  }
+
+  void CheckClean() const {
+    const EngineSnapshot snapshot = engine_.Snapshot();
+    QANAT_CHECK(snapshot.free_blocks + snapshot.cached_blocks == snapshot.total_blocks);
+    QANAT_CHECK(snapshot.referenced_blocks == 0);
+    QANAT_CHECK(snapshot.running + snapshot.waiting == 0 && snapshot.waiting_tokens == 0);
+  }
+
+  const History& history_;
+  fakes::FakeClock clock_;
+  TallyingMetrics metrics_;
+  fakes::FakeModelRunner model_;
+  const std::unique_ptr<ModelRunner> wrapped_;
+  Engine engine_;
+  std::vector<std::optional<Request>> requests_;  // by index; set when submitted
+  std::vector<SequenceId> ids_;
+};
+
+}  // namespace
+
+void Tally::Add(const Tally& other) {
+  steps += other.steps;
+  preemptions += other.preemptions;
+  hit_tokens += other.hit_tokens;
+  evictions += other.evictions;
+  complete += other.complete;
+  broken_off += other.broken_off;
+  most_preemptions = std::max(most_preemptions, other.most_preemptions);
+  trace = Mix(trace, other.trace);
+}
+
+Tally Simulate(const History& history, const RunnerWrapper& wrap) { return Run(history, wrap).Finish(); }
+
+}  // namespace qanat::engine::simulation

@@ -1,0 +1,35 @@
+// Runs a history: a real engine, a fake model, a virtual clock, one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "tests/worker/engine/simulation/history.h"
+#include "worker/engine/model_runner.h"
+
+namespace qanat::engine::simulation {
+
+// What happened, to see that histories are not tame. Adds up.
+struct Tally {
+  int64_t steps = 0;
+  int64_t preemptions = 0;
+  int64_t hit_tokens = 0;
+  int64_t evictions = 0;
+  int64_t complete = 0;    // answers
+  int64_t broken_off = 0;  // answers
+  int32_t most_preemptions = 0;
+  uint64_t trace = 0;  // of everything that sinks were told and when: equal histories, equal traces
+
+  void Add(const Tally& other);
+};
+
+// The device of a simulation; FakeModelRunner unless a test plants a fault in it.
+using RunnerWrapper = std::function<std::unique_ptr<ModelRunner>(ModelRunner& fake)>;
+
+// Checks after every step that the engine's invariants hold and that pending work moved; at the end that each answer is
+// what the request gets alone in the world, or a beginning of it that was broken off for a reason, and that nothing is
+// held. A violation ends the process with a message. `wrap` may put a runner between engine and model.
+Tally Simulate(const History& history, const RunnerWrapper& wrap = {});
+
+}  // namespace qanat::engine::simulation
