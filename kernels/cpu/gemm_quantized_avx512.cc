@@ -50,8 +50,11 @@ __m512i UpperBitsOfLine(const std::byte* tile) {
   const __m512i plane = _mm512_load_si512(tile + kNibbleBytes + kLine * kBits / 8 * 64);
   constexpr int kShift = kLine * kBits % 8 - 4;
   const __m512i mask = _mm512_set1_epi8(((1 << kBits) - 1) << 4);
-  if constexpr (kShift < 0) return _mm512_and_si512(_mm512_slli_epi16(plane, -kShift), mask);
-  return _mm512_and_si512(_mm512_srli_epi16(plane, kShift < 0 ? 0 : kShift), mask);
+  if constexpr (kShift < 0) {
+    return _mm512_and_si512(_mm512_slli_epi16(plane, -kShift), mask);
+  } else {
+    return _mm512_and_si512(_mm512_srli_epi16(plane, kShift), mask);
+  }
 }
 
 // Reads tiles as they are packed. Pair<i>(t) gives lines 2 i and 2 i + 1 of tile t.
@@ -67,15 +70,15 @@ struct PackedPanel {
     if constexpr (kFacts.code_bits == 8) {
       low = _mm512_load_si512(at + kPair * 128);
       high = _mm512_load_si512(at + kPair * 128 + 64);
-      return;
-    }
-    const __m512i mask = _mm512_set1_epi8(15);
-    const __m512i both = _mm512_load_si512(at + kPair * 64);
-    low = _mm512_and_si512(both, mask);
-    high = _mm512_and_si512(_mm512_srli_epi16(both, 4), mask);
-    if constexpr (kFacts.code_bits > 4) {
-      low = _mm512_or_si512(low, UpperBitsOfLine<kFacts.code_bits - 4, 2 * kPair>(at));
-      high = _mm512_or_si512(high, UpperBitsOfLine<kFacts.code_bits - 4, 2 * kPair + 1>(at));
+    } else {
+      const __m512i mask = _mm512_set1_epi8(15);
+      const __m512i both = _mm512_load_si512(at + kPair * 64);
+      low = _mm512_and_si512(both, mask);
+      high = _mm512_and_si512(_mm512_srli_epi16(both, 4), mask);
+      if constexpr (kFacts.code_bits > 4) {
+        low = _mm512_or_si512(low, UpperBitsOfLine<kFacts.code_bits - 4, 2 * kPair>(at));
+        high = _mm512_or_si512(high, UpperBitsOfLine<kFacts.code_bits - 4, 2 * kPair + 1>(at));
+      }
     }
   }
 
