@@ -148,20 +148,21 @@ class GgufBuilder {
   std::vector<Key> keys_;
 };
 
-// A Llama of one layer, hidden 32, 2 heads of 16, ffn 32, context 64, all F32, tied, and a vocabulary of 8
-// tokens with one merge. Loads and runs.
-inline GgufBuilder TinyLlama() {
+// A model of one layer, hidden 32, 2 heads of 16, ffn 32, context 64, all F32, tied, and a vocabulary of 8
+// tokens with one merge, with the tensors that `architecture` has. Loads and runs.
+inline GgufBuilder TinyModel(const std::string& architecture) {
   GgufBuilder gguf;
-  gguf.SetString("general.architecture", "llama");
+  const auto key = [&](const char* name) { return architecture + "." + name; };
+  gguf.SetString("general.architecture", architecture);
   gguf.SetString("general.name", "tiny");
-  gguf.SetU32("llama.block_count", 1);
-  gguf.SetU32("llama.context_length", 64);
-  gguf.SetU32("llama.embedding_length", 32);
-  gguf.SetU32("llama.feed_forward_length", 32);
-  gguf.SetU32("llama.attention.head_count", 2);
-  gguf.SetU32("llama.attention.head_count_kv", 1);
-  gguf.SetF32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
-  gguf.SetF32("llama.rope.freq_base", 10000.0f);
+  gguf.SetU32(key("block_count"), 1);
+  gguf.SetU32(key("context_length"), 64);
+  gguf.SetU32(key("embedding_length"), 32);
+  gguf.SetU32(key("feed_forward_length"), 32);
+  gguf.SetU32(key("attention.head_count"), 2);
+  gguf.SetU32(key("attention.head_count_kv"), 1);
+  gguf.SetF32(key("attention.layer_norm_rms_epsilon"), 1e-5f);
+  gguf.SetF32(key("rope.freq_base"), 10000.0f);
   gguf.SetString("tokenizer.ggml.model", "gpt2");
   gguf.SetString("tokenizer.ggml.pre", "smollm");
   gguf.SetStrings("tokenizer.ggml.tokens", {"<unk>", "<s>", "</s>", "a", "b", "c", "ab", "d"});
@@ -182,7 +183,22 @@ inline GgufBuilder TinyLlama() {
   gguf.AddTensor("blk.0.ffn_gate.weight", {32, 32});
   gguf.AddTensor("blk.0.ffn_up.weight", {32, 32});
   gguf.AddTensor("blk.0.ffn_down.weight", {32, 32});
+  if (architecture == "qwen2") {
+    gguf.AddTensor("blk.0.attn_q.bias", {32});
+    gguf.AddTensor("blk.0.attn_k.bias", {16});
+    gguf.AddTensor("blk.0.attn_v.bias", {16});
+  }
+  if (architecture == "qwen3" || architecture == "gemma3") {
+    gguf.AddTensor("blk.0.attn_q_norm.weight", {16});
+    gguf.AddTensor("blk.0.attn_k_norm.weight", {16});
+  }
+  if (architecture == "gemma3") {
+    gguf.AddTensor("blk.0.post_attention_norm.weight", {32});
+    gguf.AddTensor("blk.0.post_ffw_norm.weight", {32});
+  }
   return gguf;
 }
+
+inline GgufBuilder TinyLlama() { return TinyModel("llama"); }
 
 }  // namespace qanat::fakes

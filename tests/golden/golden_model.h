@@ -14,6 +14,7 @@
 #include "common/base/check.h"
 #include "nlohmann/json.hpp"
 #include "worker/backend/cpu_backend.h"
+#include "worker/model/decoder.h"
 #include "worker/model/model_loader.h"
 
 namespace qanat::golden {
@@ -30,18 +31,26 @@ struct ModelOptions {
 class GoldenModel {
  public:
   GoldenModel(const std::string& path, const ModelOptions& options) : max_tokens_(options.max_tokens) {
-    auto backend =
-        backend::CreateCpuBackend({.threads = options.threads, .kernels = options.kernels, .pin = false});
-    QANAT_CHECK(backend.ok()) << backend.status().ToString();
-    backend_ = *std::move(backend);
+    CreateBackend(options);
     auto loaded = model::LoadModel(path, *backend_,
                                    {.max_tokens = options.max_tokens, .max_logit_rows = options.max_tokens});
     QANAT_CHECK(loaded.ok()) << loaded.status().ToString();
     loaded_ = *std::move(loaded);
-    const auto format = options.kernels == "reference" ? backend::KvFormat::kF32 : backend::KvFormat::kBF16;
-    const absl::Status status =
-        backend_->AllocateKv(model::KvConfigFor(loaded_.config, kBlockSize, options.num_blocks, format));
-    QANAT_CHECK(status.ok()) << status.ToString();
+    AllocateKv(options);
+  }
+
+  // The tensors of `file` as a model of the test's own shape; without a vocabulary.
+  GoldenModel(const model::GgufFile& file, const model::ModelConfig& config, const ModelOptions& options)
+      : max_tokens_(options.max_tokens) {
+    CreateBackend(options);
+    auto decoder = model::CreateDecoder(file, config, *backend_,
+                                        {.max_tokens = options.max_tokens,
+                                         .max_logit_rows = options.max_tokens,
+                                         .max_context = config.context_length});
+    QANAT_CHECK(decoder.ok()) << decoder.status().ToString();
+    loaded_.config = config;
+    loaded_.model = *std::move(decoder);
+    AllocateKv(options);
   }
 
   using Visit = std::function<void(size_t position, absl::Span<const float> logits)>;
@@ -97,6 +106,20 @@ class GoldenModel {
   static constexpr int kBlockSize = 16;
 
  private:
+  void CreateBackend(const ModelOptions& options) {
+    auto backend =
+        backend::CreateCpuBackend({.threads = options.threads, .kernels = options.kernels, .pin = false});
+    QANAT_CHECK(backend.ok()) << backend.status().ToString();
+    backend_ = *std::move(backend);
+  }
+
+  void AllocateKv(const ModelOptions& options) {
+    const auto format = options.kernels == "reference" ? backend::KvFormat::kF32 : backend::KvFormat::kBF16;
+    const absl::Status status =
+        backend_->AllocateKv(model::KvConfigFor(loaded_.config, kBlockSize, options.num_blocks, format));
+    QANAT_CHECK(status.ok()) << status.ToString();
+  }
+
   const int max_tokens_;
   std::unique_ptr<backend::Backend> backend_;  // outlives the model
   model::LoadedModel loaded_;

@@ -181,13 +181,13 @@ def selftest():
     """Edges that must be refused, and their lawful neighbours."""
     refused = [("kernels/gemm.h", "absl/types/span.h"), ("worker/kv/kv.h", "worker/engine/engine.h"),
                ("worker/engine/engine.cc", "worker/sampling/sampler.h"), ("common/text/t.cc", "qanat/v1/model.pb.h"),
-               ("worker/model/llama.cc", "worker/backend/cpu_backend.h"), ("common/api/a.cc", "grpcpp/grpcpp.h"),
+               ("worker/model/decoder.cc", "worker/backend/cpu_backend.h"), ("common/api/a.cc", "grpcpp/grpcpp.h"),
                ("worker/service/s.cc", "worker/kv/kv_manager.h"), ("router/cluster/c.cc", "router/link/grpc_link.h"),
                ("common/metrics/catalogue.cc", "prometheus/registry.h"), ("router/service/s.cc", "worker/engine/engine.h"),
                ("router/forward/f.h", "qanat/cluster/v1/worker.grpc.pb.h"), ("common/base/x.h", "tests/fakes/clock.h")]
     allowed = [("worker/engine/engine.cc", "worker/sampling/params.h"), ("kernels/gemm.h", "immintrin.h"),
                ("common/metrics/exporter.cc", "prometheus/registry.h"), ("router/link/grpc_link.cc", "grpcpp/grpcpp.h"),
-               ("router/forward/f.h", "router/link/worker_link.h"), ("worker/model/llama.cc", "worker/backend/backend.h"),
+               ("router/forward/f.h", "router/link/worker_link.h"), ("worker/model/decoder.cc", "worker/backend/backend.h"),
                ("worker/main.cc", "worker/backend/cpu_backend.h"), ("common/api/generate.h", "qanat/v1/inference.pb.h")]
     links_refused = [("kernels", "absl::span"), ("worker_kv", "worker_engine"), ("common_api", "gRPC::grpc++"),
                      ("router_forward", "qanat_grpc_proto"), ("worker_model", "worker_kv")]

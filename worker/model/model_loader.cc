@@ -4,7 +4,7 @@
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/hash/fingerprint.h"
-#include "worker/model/registry.h"
+#include "worker/model/decoder.h"
 #include "worker/model/weights/gguf.h"
 #include "worker/model/weights/vocabulary.h"
 
@@ -28,12 +28,11 @@ absl::Status ResolveLimits(const ModelConfig& config, StepLimits& limits) {
 
 absl::StatusOr<LoadedModel> LoadModel(const std::string& path, backend::Backend& backend, StepLimits limits) {
   QANAT_ASSIGN_OR_RETURN(const std::unique_ptr<GgufFile> file, GgufFile::Open(path));
-  QANAT_ASSIGN_OR_RETURN(const Family* family, FindFamily(*file));
   LoadedModel loaded;
   QANAT_ASSIGN_OR_RETURN(loaded.config, ReadModelConfig(*file));
   QANAT_RETURN_IF_ERROR(ResolveLimits(loaded.config, limits));
   QANAT_ASSIGN_OR_RETURN(loaded.vocabulary, ReadVocabulary(*file));
-  QANAT_ASSIGN_OR_RETURN(loaded.model, family->create(*file, loaded.config, backend, limits));
+  QANAT_ASSIGN_OR_RETURN(loaded.model, CreateDecoder(*file, loaded.config, backend, limits));
   loaded.fingerprint = hash::Fingerprint(file->bytes());
   return loaded;
 }

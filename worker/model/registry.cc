@@ -4,13 +4,23 @@
 #include "absl/strings/str_join.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
-#include "worker/model/llama.h"
 
 namespace qanat::model {
 namespace {
 
+using backend::RopeStyle;
+
 constexpr Family kFamilies[] = {
-    {"llama", &CreateLlama},
+    {.architecture = "llama", .style = {}},  // also Mistral, SmolLM2 and others
+    {.architecture = "qwen2", .style = {.rope = RopeStyle::kHalves, .qkv_bias = true}},
+    {.architecture = "qwen3", .style = {.rope = RopeStyle::kHalves, .qk_norm = true}},
+    {.architecture = "gemma3",
+     .style =
+         {.rope = RopeStyle::kHalves, .qk_norm = true, .post_norms = true, .activation = Activation::kGelu},
+     .scaled_embedding = true,
+     .window_pattern = 6,
+     .local_rope_base = 10000,
+     .layers_scaled_by_hidden = 62},  // Gemma 3 27B: 168, heads being 128 wide
 };
 
 }  // namespace

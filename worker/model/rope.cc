@@ -85,13 +85,57 @@ void CosSinOfTurns(double turns, double& cos, double& sin) {
 
 }  // namespace internal
 
-RopeTable MakeRopeTable(double base, int head_dim, int max_positions) {
-  QANAT_CHECK(base >= 1 && head_dim > 0 && head_dim % 2 == 0 && max_positions > 0);
-  const int half = head_dim / 2;
+namespace {
+
+// The pair of a head, as a real number, that turns `turns` times within the original context.
+double PairThatTurns(double turns, double log_base, const RopeScaling& scaling, int head_dim) {
+  const double log_ratio = internal::Log(scaling.original_context / (turns * kTwoPi));
+  return head_dim * log_ratio / (2 * log_base);
+}
+
+// How much of each pair's own frequency yarn keeps.
+std::vector<double> YarnWeights(double log_base, const RopeScaling& scaling, int head_dim) {
+  const double first = std::floor(PairThatTurns(scaling.beta_fast, log_base, scaling, head_dim));
+  const double last = std::ceil(PairThatTurns(scaling.beta_slow, log_base, scaling, head_dim));
+  const double low = first < 0 ? 0 : first;
+  const double high = last > head_dim - 1 ? head_dim - 1 : last;
+  const double width = high - low > 0.001 ? high - low : 0.001;
+  std::vector<double> weights(head_dim / 2);
+  for (int i = 0; i < head_dim / 2; ++i) {
+    const double ramp = (i - low) / width;
+    weights[i] = ramp < 0 ? 1 : ramp > 1 ? 0 : 1 - ramp;
+  }
+  return weights;
+}
+
+// Frequencies in turns a position: reducing an angle is then exact.
+std::vector<double> TurnsOf(double base, const RopeScaling& scaling, absl::Span<const float> divisors,
+                            int head_dim) {
   const double log_base = internal::Log(base);
-  // Frequencies in turns a position: reducing an angle is then exact.
-  std::vector<double> turns(half);
-  for (int i = 0; i < half; ++i) turns[i] = internal::Exp(-2.0 * i / head_dim * log_base) / kTwoPi;
+  std::vector<double> kept(head_dim / 2, 0.0);
+  if (scaling.kind == RopeScaling::Kind::kNone) kept.assign(head_dim / 2, 1.0);
+  if (scaling.kind == RopeScaling::Kind::kYarn) kept = YarnWeights(log_base, scaling, head_dim);
+  std::vector<double> turns(head_dim / 2);
+  for (int i = 0; i < head_dim / 2; ++i) {
+    turns[i] = internal::Exp(-2.0 * i / head_dim * log_base) / kTwoPi;
+    if (!divisors.empty()) turns[i] /= divisors[i];
+    if (kept[i] != 1) turns[i] = turns[i] * kept[i] + turns[i] / scaling.factor * (1 - kept[i]);
+  }
+  return turns;
+}
+
+}  // namespace
+
+RopeTable MakeRopeTable(double base, const RopeScaling& scaling, absl::Span<const float> divisors,
+                        int head_dim, int max_positions) {
+  QANAT_CHECK(base > 1 && head_dim > 0 && head_dim % 2 == 0 && max_positions > 0);
+  const int half = head_dim / 2;
+  QANAT_CHECK(divisors.empty() || static_cast<int>(divisors.size()) == half);
+  const std::vector<double> turns = TurnsOf(base, scaling, divisors, head_dim);
+  double magnitude = 1;
+  if (scaling.kind == RopeScaling::Kind::kYarn) {
+    magnitude = scaling.attention_factor * (1 + 0.1 * internal::Log(scaling.factor));
+  }
   RopeTable table;
   table.cos.resize(static_cast<size_t>(max_positions) * half);
   table.sin.resize(table.cos.size());
@@ -101,8 +145,8 @@ RopeTable MakeRopeTable(double base, int head_dim, int max_positions) {
       double cos = 0;
       double sin = 0;
       internal::CosSinOfTurns(position * turns[i], cos, sin);
-      table.cos[at] = static_cast<float>(cos);
-      table.sin[at] = static_cast<float>(sin);
+      table.cos[at] = static_cast<float>(cos * magnitude);
+      table.sin[at] = static_cast<float>(sin * magnitude);
     }
   }
   return table;

@@ -31,12 +31,17 @@ std::vector<TokenId> RandomIds(uint64_t seed, size_t size) {
   return ids;
 }
 
-class ModelInvarianceTest : public testing::TestWithParam<const char*> {
+struct Subject {
+  const char* kernels;
+  const char* model;
+};
+
+class ModelInvarianceTest : public testing::TestWithParam<Subject> {
  protected:
   std::unique_ptr<GoldenModel> Load(int threads) {
     const ModelOptions options{
-        .kernels = GetParam(), .threads = threads, .max_tokens = 512, .num_blocks = kBlocks};
-    return std::make_unique<GoldenModel>(GoldenPath("tiny/llama256-q4_1.gguf"), options);
+        .kernels = GetParam().kernels, .threads = threads, .max_tokens = 512, .num_blocks = kBlocks};
+    return std::make_unique<GoldenModel>(GoldenPath("tiny/") + GetParam().model + ".gguf", options);
   }
 
   static void PoisonAll(GoldenModel& model) {
@@ -152,8 +157,14 @@ TEST_P(ModelInvarianceTest, SharedBlocksDoNotMatter) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, ModelInvarianceTest, testing::Values("scalar", "auto"),
-                         [](const auto& info) { return std::string(info.param); });
+// Gemma has everything that a layer can have: norms, windows, two rotary tables.
+INSTANTIATE_TEST_SUITE_P(Kernels, ModelInvarianceTest,
+                         testing::Values(Subject{"scalar", "llama256-q4_1"}, Subject{"auto", "llama256-q4_1"},
+                                         Subject{"auto", "gemma3-keys"}),
+                         [](const auto& info) {
+                           return std::string(info.param.kernels) +
+                                  (info.param.model[0] == 'g' ? "Gemma" : "Llama");
+                         });
 
 // Logits that nobody asked for do not change those that somebody did, nor the cache.
 TEST(ModelRowsTest, OnlyTheAskedRowsAreComputed) {

@@ -1,5 +1,6 @@
 #include "worker/model/model_loader.h"
 
+#include <array>
 #include <functional>
 #include <vector>
 
@@ -88,9 +89,18 @@ TEST(ModelLoaderTest, QuantizationIsTheTypeOfMostMatrices) {
   EXPECT_EQ(LoadModel(file.path(), *backend, {}).value().config.quantization, "Q4_1");
 }
 
-TEST(ModelLoaderTest, NamesEveryMissingTensor) {
-  for (const GgufBuilder::Tensor& tensor : TinyLlama().tensors) {
-    GgufBuilder builder = TinyLlama();
+class FamilyTest : public testing::TestWithParam<const char*> {
+ protected:
+  static GgufBuilder Tiny() { return fakes::TinyModel(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Architectures, FamilyTest, testing::Values("llama", "qwen2", "qwen3", "gemma3"));
+
+TEST_P(FamilyTest, Loads) { EXPECT_TRUE(StatusOfLoading(Tiny()).ok()) << StatusOfLoading(Tiny()); }
+
+TEST_P(FamilyTest, NamesEveryMissingTensor) {
+  for (const GgufBuilder::Tensor& tensor : Tiny().tensors) {
+    GgufBuilder builder = Tiny();
     builder.RemoveTensor(tensor.name);
     const absl::Status status = StatusOfLoading(builder);
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
@@ -99,15 +109,32 @@ TEST(ModelLoaderTest, NamesEveryMissingTensor) {
   }
 }
 
-TEST(ModelLoaderTest, NamesEveryTensorOfAWrongShape) {
-  for (const GgufBuilder::Tensor& tensor : TinyLlama().tensors) {
+TEST_P(FamilyTest, NamesEveryTensorOfAWrongShape) {
+  for (const GgufBuilder::Tensor& tensor : Tiny().tensors) {
     if (tensor.name == "token_embd.weight") continue;  // its rows are the vocabulary's size
-    GgufBuilder builder = TinyLlama();
+    GgufBuilder builder = Tiny();
     builder.TensorNamed(tensor.name).dims.back() += 16;
     const absl::Status status = StatusOfLoading(builder);
     EXPECT_EQ(FieldOf(status), tensor.name);
     EXPECT_THAT(std::string(status.message()), HasSubstr("has the shape"));
   }
+}
+
+TEST_P(FamilyTest, RefusesEveryTensorItHasNoUseFor) {
+  for (const char* architecture : {"qwen2", "gemma3"}) {
+    for (const GgufBuilder::Tensor& tensor : fakes::TinyModel(architecture).tensors) {
+      GgufBuilder builder = Tiny();
+      const size_t before = builder.tensors.size();
+      if (builder.TensorNamed(tensor.name).dims.empty()) builder.tensors.back() = tensor;
+      if (builder.tensors.size() == before) continue;
+      const absl::Status status = StatusOfLoading(builder);
+      EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+      EXPECT_EQ(FieldOf(status), tensor.name);
+    }
+  }
+}
+
+TEST(ModelLoaderTest, NamesATableOfAWrongShape) {
   GgufBuilder builder = TinyLlama();
   builder.TensorNamed("token_embd.weight").dims = {16, 8};
   EXPECT_EQ(FieldOf(StatusOfLoading(builder)), "token_embd.weight");
@@ -122,12 +149,16 @@ TEST(ModelLoaderTest, NormsMustBeF32) {
               HasSubstr("output_norm.weight: must be F32, is F16"));
 }
 
-TEST(ModelLoaderTest, RefusesATensorItHasNoUseFor) {
+TEST(ModelLoaderTest, RotaryDivisorsMustBeUsable) {
   GgufBuilder builder = TinyLlama();
-  builder.AddTensor("blk.0.attn_q.bias", {32});
-  const absl::Status status = StatusOfLoading(builder);
-  EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
-  EXPECT_EQ(FieldOf(status), "blk.0.attn_q.bias");
+  builder.AddTensor("rope_freqs.weight", {8}).data = std::string(32, '\0');
+  EXPECT_THAT(std::string(StatusOfLoading(builder).message()),
+              HasSubstr("rope_freqs.weight: no frequency can be divided by 0"));
+  builder.TensorNamed("rope_freqs.weight").data =
+      GgufBuilder::Bytes(std::array{1.f, 1.f, 1.f, 1.f, 2.f, 4.f, 8.f, 8.f});
+  EXPECT_TRUE(StatusOfLoading(builder).ok()) << StatusOfLoading(builder);
+  builder.TensorNamed("rope_freqs.weight").dims = {4};
+  EXPECT_THAT(std::string(StatusOfLoading(builder).message()), HasSubstr("rope_freqs.weight: has the shape"));
 }
 
 TEST(ModelLoaderTest, RefusesAnUnknownArchitectureByName) {
@@ -135,7 +166,8 @@ TEST(ModelLoaderTest, RefusesAnUnknownArchitectureByName) {
   builder.SetString("general.architecture", "mamba");
   const absl::Status status = StatusOfLoading(builder);
   EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("'mamba' is not supported; supported: llama"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("'mamba' is not supported; supported: llama, qwen2, qwen3, gemma3"));
 }
 
 struct Refusal {
@@ -158,22 +190,14 @@ TEST_P(UnhonouredTest, IsRefusedByItsKey) {
 
 INSTANTIATE_TEST_SUITE_P(
     Keys, UnhonouredTest,
-    testing::Values(
-        Refusal{"llama.rope.scaling.type",
-                [](GgufBuilder& b) { b.SetString("llama.rope.scaling.type", "yarn"); }},
-        Refusal{"llama.rope.scaling.type",
-                [](GgufBuilder& b) { b.SetString("llama.rope.scaling.type", "linear"); }},
-        Refusal{"llama.rope.scaling.factor",
-                [](GgufBuilder& b) { b.SetF32("llama.rope.scaling.factor", 4); }},
-        Refusal{"llama.rope.scale_linear", [](GgufBuilder& b) { b.SetF32("llama.rope.scale_linear", 2); }},
-        Refusal{"rope_freqs.weight", [](GgufBuilder& b) { b.AddTensor("rope_freqs.weight", {8}); }},
-        Refusal{"llama.rope.dimension_count",
-                [](GgufBuilder& b) { b.SetU32("llama.rope.dimension_count", 8); }},
-        Refusal{"llama.attention.value_length",
-                [](GgufBuilder& b) { b.SetU32("llama.attention.value_length", 8); }},
-        Refusal{"llama.attention.sliding_window",
-                [](GgufBuilder& b) { b.SetU32("llama.attention.sliding_window", 32); }},
-        Refusal{"llama.expert_count", [](GgufBuilder& b) { b.SetU32("llama.expert_count", 8); }}));
+    testing::Values(Refusal{"llama.rope.dimension_count",
+                            [](GgufBuilder& b) { b.SetU32("llama.rope.dimension_count", 8); }},
+                    Refusal{"llama.attention.value_length",
+                            [](GgufBuilder& b) { b.SetU32("llama.attention.value_length", 8); }},
+                    Refusal{"llama.attention.sliding_window",
+                            [](GgufBuilder& b) { b.SetU32("llama.attention.sliding_window", 32); }},
+                    Refusal{"llama.expert_count",
+                            [](GgufBuilder& b) { b.SetU32("llama.expert_count", 8); }}));
 
 class BadSizeTest : public testing::TestWithParam<Refusal> {};
 
@@ -212,6 +236,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(ModelLoaderTest, KeysThatChangeNothingAreAccepted) {
   GgufBuilder builder = TinyLlama();
   builder.SetString("llama.rope.scaling.type", "none");
+  builder.SetF32("llama.rope.scaling.factor", 1);
   builder.SetU32("llama.rope.dimension_count", 16);
   builder.SetU32("llama.attention.key_length", 16);
   builder.SetU32("llama.attention.value_length", 16);

@@ -1,0 +1,76 @@
+// The synthetic models of tests/golden/tiny and of the whole folder that QANAT_GOLDEN names.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/golden/golden_model.h"
+#include "tests/golden/golden_tokenizer.h"
+
+namespace qanat::golden {
+
+// A file of ours is checked in; the others are in the folder that the variable QANAT_GOLDEN names.
+inline std::string TinyPath(const std::string& file) {
+  const std::string ours = GoldenPath("tiny/" + file);
+  const char* whole = std::getenv("QANAT_GOLDEN");
+  if (std::filesystem::exists(ours) || whole == nullptr) return ours;
+  return std::string(whole) + "/tiny/" + file;
+}
+
+struct TinyPrompt {
+  std::vector<TokenId> ids;
+  std::vector<Top> top;  // top[n] follows ids[n]
+  // greedy[n] follows ids and the first n of it; margin[n] is how far it is ahead of the second best.
+  std::vector<TokenId> greedy;
+  std::vector<double> margin;
+};
+
+inline std::vector<TinyPrompt> ReadPrompts(const std::string& name) {
+  std::ifstream file(TinyPath(name + ".json"));
+  std::vector<TinyPrompt> prompts;
+  const nlohmann::json json = ReadJson(file);
+  for (const auto& prompt : json.at("prompts")) {
+    prompts.push_back({prompt.at("ids"), prompt.at("top10"), prompt.at("greedy"), prompt.at("margin")});
+  }
+  return prompts;
+}
+
+// How far a model is from its golden values.
+struct Seen {
+  std::vector<double> deviations;  // of the ten best tokens' log-probabilities, at every position
+  std::vector<double> moved;       // of the best token's
+  int steps = 0;                   // of greedy decoding
+  int lost = 0;                    // those of them that chose another token
+  double widest_lost_margin = 0;
+};
+
+inline Seen Measure(GoldenModel& model, const std::vector<TinyPrompt>& prompts) {
+  Seen seen;
+  for (const TinyPrompt& prompt : prompts) {
+    std::vector<TokenId> fed = prompt.ids;
+    fed.insert(fed.end(), prompt.greedy.begin(), prompt.greedy.end() - 1);
+    model.Run(fed, 64, [&](size_t position, absl::Span<const float> logits) {
+      if (position < prompt.ids.size()) {
+        const double normalizer = LogSumExp(logits);
+        for (const auto& [id, logprob] : prompt.top[position]) {
+          seen.deviations.push_back(std::abs(logits[id] - normalizer - logprob));
+        }
+        seen.moved.push_back(seen.deviations[seen.deviations.size() - prompt.top[position].size()]);
+      }
+      if (position + 1 < prompt.ids.size()) return;
+      const size_t step = position + 1 - prompt.ids.size();
+      ++seen.steps;
+      if (Best(logits) == prompt.greedy[step]) return;
+      ++seen.lost;
+      seen.widest_lost_margin = std::max(seen.widest_lost_margin, prompt.margin[step]);
+    });
+  }
+  return seen;
+}
+
+}  // namespace qanat::golden
