@@ -37,7 +37,10 @@ void AddAll(CLI::App& app, Flags& flags, Raw& raw) {
   cli::AddFlag(app, "metrics-listen", flags.metrics_listen, "plain HTTP, GET /metrics");
   cli::AddFlag(app, "health-listen", flags.health_listen, "plain gRPC health: liveness, readiness");
   cli::AddFlag(app, "http-listen", raw.http_listen, "not built yet: off");
-  cli::AddFlag(app, "policy", flags.policy, "how a worker is chosen: least_loaded, round_robin");
+  cli::AddFlag(
+      app, "policy", flags.policy,
+      "how a worker is chosen: round_robin, least_loaded, power_of_two, consistent_hash, overlap_argmax, "
+      "linear_cost, weighted_sum or prefix_cost");
   cli::AddFlag(app, "queue-requests", raw.queue_requests, "most requests that may be open");
   cli::AddFlag(app, "queue-tokens", raw.queue_tokens,
                "most prompt tokens of open requests (K, M, G: powers of 1024)");

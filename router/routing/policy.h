@@ -1,11 +1,16 @@
 // The choice of a worker for a request.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/hash/block_hash.h"
+#include "router/index/index.h"
+#include "router/index/pending_credits.h"
 #include "router/snapshot/cluster_snapshot.h"
 
 namespace qanat::router {
@@ -15,11 +20,21 @@ struct RouteRequest {
   const Model* model = nullptr;    // REQUIRES: not null
   int64_t max_tokens = 0;          // of prompt and output together: what a pool must be able to hold
   std::vector<WorkerId> excluded;  // tried already: lost, or refused it
+
+  absl::Span<const hash::BlockHash> hashes;  // of the prompt's full blocks, kept by the caller
+  int32_t prompt_tokens = 0;
+  int32_t max_new_tokens = 0;
+  uint64_t salt = 0;  // of this request: what a policy draws its lots from
+  // Who has which block, and who will have it. Null: nothing is known.
+  const Index* index = nullptr;
+  const PendingCredits* pending = nullptr;
 };
 
-// Send it there.
+// Send it there. What is predicted is compared with what happens.
 struct Route {
   WorkerId worker;
+  int32_t hit_tokens = 0;  // of the prompt, that need no computing there
+  double ttft_ms = 0;      // from now to the first token
 };
 // Every worker that could take it has all the requests it takes at once.
 struct Wait {};

@@ -1,12 +1,17 @@
 #include "router/routing/registry.h"
 
-#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "router/routing/consistent_hash.h"
 #include "router/routing/least_loaded.h"
+#include "router/routing/linear_cost.h"
+#include "router/routing/overlap_argmax.h"
+#include "router/routing/power_of_two.h"
+#include "router/routing/prefix_cost.h"
 #include "router/routing/round_robin.h"
+#include "router/routing/weighted_sum.h"
 
 namespace qanat::router {
 namespace {
@@ -22,13 +27,11 @@ std::unique_ptr<RoutingPolicy> Make() {
 }
 
 constexpr Entry kPolicies[] = {
-    {"least_loaded", &Make<LeastLoaded>},
-    {"round_robin", &Make<RoundRobin>},
+    {"round_robin", &Make<RoundRobin>},       {"least_loaded", &Make<LeastLoaded>},
+    {"power_of_two", &Make<PowerOfTwo>},      {"consistent_hash", &Make<ConsistentHash>},
+    {"overlap_argmax", &Make<OverlapArgmax>}, {"linear_cost", &Make<LinearCost>},
+    {"weighted_sum", &Make<WeightedSum>},     {"prefix_cost", &Make<PrefixCost>},
 };
-
-// Names that the contract gives to policies of later releases.
-constexpr std::string_view kPlanned[] = {"power_of_two", "consistent_hash", "overlap_argmax",
-                                         "linear_cost",  "weighted_sum",    "prefix_cost"};
 
 std::string Known() {
   return absl::StrJoin(kPolicies, ", ",
@@ -41,11 +44,8 @@ absl::StatusOr<std::unique_ptr<RoutingPolicy>> MakePolicy(std::string_view name)
   for (const Entry& entry : kPolicies) {
     if (entry.name == name) return entry.make();
   }
-  const std::string text(name);
-  if (std::find(std::begin(kPlanned), std::end(kPlanned), name) != std::end(kPlanned)) {
-    return absl::UnimplementedError(absl::StrCat("policy ", text, " is not built yet; there are: ", Known()));
-  }
-  return absl::InvalidArgumentError(absl::StrCat("no policy is named ", text, "; there are: ", Known()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("no policy is named ", std::string(name), "; there are: ", Known()));
 }
 
 }  // namespace qanat::router

@@ -9,10 +9,9 @@
 
 namespace qanat::router {
 
-inline constexpr std::string_view kDefaultPolicy = "least_loaded";
+inline constexpr std::string_view kDefaultPolicy = "prefix_cost";
 
-// UNIMPLEMENTED for a name of the contract that this build does not have, INVALID_ARGUMENT for any other;
-// both list what there is.
+// INVALID_ARGUMENT for a name that no policy has; it lists what there is.
 absl::StatusOr<std::unique_ptr<RoutingPolicy>> MakePolicy(std::string_view name);
 
 }  // namespace qanat::router

@@ -12,48 +12,10 @@
 #include "gtest/gtest.h"
 #include "router/routing/least_loaded.h"
 #include "router/routing/round_robin.h"
+#include "tests/router/routing/picture.h"
 
 namespace qanat::router {
 namespace {
-
-std::shared_ptr<const Model> MakeModel(const std::string& id) {
-  auto model = std::make_shared<Model>();
-  model->id = id;
-  model->block_size = 16;
-  return model;
-}
-
-// A cluster written down worker by worker.
-class Picture {
- public:
-  explicit Picture(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
-
-  Picture& Add(int in_flight, uint64_t last_dispatch, WorkerState state = WorkerState::kReady) {
-    Worker worker;
-    worker.state = state;
-    worker.model = model_;
-    worker.total_blocks = 100;
-    worker.max_requests = 1000;
-    workers_.push_back(worker);
-    loads_.push_back({in_flight, last_dispatch});
-    return *this;
-  }
-  Worker& last() { return workers_.back(); }
-
-  ClusterSnapshot Take() const { return {std::make_shared<const std::vector<Worker>>(workers_), loads_}; }
-
- private:
-  std::shared_ptr<const Model> model_;
-  std::vector<Worker> workers_;
-  std::vector<WorkerLoad> loads_;
-};
-
-// The index of the worker in a Route; -1 for Wait, -2 for Reject.
-int Chosen(const Decision& decision) {
-  if (std::holds_alternative<Wait>(decision)) return -1;
-  if (std::holds_alternative<Reject>(decision)) return -2;
-  return static_cast<int>(ToIndex(std::get<Route>(decision).worker));
-}
 
 class PolicyTest : public testing::Test {
  protected:
