@@ -1,6 +1,7 @@
 // qanat-router: puts the router together and runs it until a signal.
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -17,6 +18,7 @@
 #include "common/rpc/signals.h"
 #include "router/admission/admission.h"
 #include "router/cluster/cluster.h"
+#include "router/cluster/ticker.h"
 #include "router/flags.h"
 #include "router/forward/forwarder.h"
 #include "router/link/grpc_link.h"
@@ -42,7 +44,7 @@ class Router {
  public:
   Router(const Flags& flags, const hash::HashKey& hash_key, std::unique_ptr<RoutingPolicy> policy)
       : policy_(std::move(policy)),
-        cluster_(hash_key, [this] { OnClusterChange(); }),
+        cluster_(hash_key, clock_, [this] { OnClusterChange(); }),
         metrics_(exporter_, policy_->name()),
         admission_(flags.admission),
         forwarder_(cluster_, *policy_, clock_, metrics_),
@@ -69,10 +71,12 @@ class Router {
                    std::make_unique<GrpcLink>(worker, GrpcLink::Options{.clock = clock_,
                                                                         .tokenizers = tokenizers_,
                                                                         .seed = random_.Draw(),
+                                                                        .router_id = router_id_,
                                                                         .on_relay_cpu = [this](Duration cpu) {
                                                                           metrics_.OnRelayCpu(cpu);
                                                                         }}));
     }
+    ticker_.emplace(Cluster::kTick, [this] { cluster_.Tick(); });
     std::printf("qanat-router ready on %s (metrics %s, health %s) workers=%zu\n", server_->address().c_str(),
                 metrics_address.c_str(), health_->address().c_str(), flags.workers.size());
     std::fflush(stdout);
@@ -83,6 +87,7 @@ class Router {
   void Stop() {
     readiness_->Leave();
     server_->Shutdown(kDrainLimit);
+    ticker_.reset();
     cluster_.Close();
   }
 
@@ -94,6 +99,7 @@ class Router {
 
   RealClock clock_;
   RandomSource random_;
+  const uint64_t router_id_ = random_.Draw();
   TokenizerStore tokenizers_;
   std::unique_ptr<RoutingPolicy> policy_;
   Cluster cluster_;
@@ -109,6 +115,7 @@ class Router {
   std::unique_ptr<rpc::Server> health_;
   std::unique_ptr<rpc::Server> server_;
   std::unique_ptr<Readiness> readiness_;
+  std::optional<Ticker> ticker_;
 };
 
 absl::Status Run(const Flags& flags, rpc::TerminationSignals& signals) {

@@ -1,6 +1,8 @@
 #include "router/cluster/cluster.h"
 
+#include <string_view>
 #include <utility>
+#include <variant>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -25,12 +27,28 @@ std::shared_ptr<const Model> MakeModel(const ReadyWorker& worker) {
   return model;
 }
 
-bool IsServing(WorkerState state) { return state == WorkerState::kReady || state == WorkerState::kDraining; }
+bool TakesCalls(WorkerState state) { return state == WorkerState::kReady || state == WorkerState::kSuspect; }
+bool IsServing(WorkerState state) { return TakesCalls(state) || state == WorkerState::kDraining; }
+
+std::string_view WhyDoubted(Doubt doubt) {
+  switch (doubt) {
+    case Doubt::kNone:
+      return "heard again";
+    case Doubt::kSilent:
+      return "nothing heard of it";
+    case Doubt::kHung:
+      return "its step does not end";
+  }
+  return "";
+}
+
+// Slots of the index that one tick looks at for blocks of workers that left.
+constexpr int64_t kSweepSlots = 1 << 16;
 
 }  // namespace
 
-Cluster::Cluster(const hash::HashKey& hash_key, std::function<void()> on_change)
-    : hash_key_(hash_key), on_change_(std::move(on_change)) {}
+Cluster::Cluster(const hash::HashKey& hash_key, const Clock& clock, std::function<void()> on_change)
+    : hash_key_(hash_key), clock_(clock), on_change_(std::move(on_change)) {}
 
 Cluster::~Cluster() { Close(); }
 
@@ -47,18 +65,23 @@ WorkerId Cluster::Add(std::string address, std::unique_ptr<WorkerLink> link) {
     workers->emplace_back().address = std::move(address);
     workers_ = std::move(workers);
   }
-  member->link()->Open(*member);
+  member->link().Open(*member);
   return member->id();
 }
 
 void Cluster::Close() {
-  std::vector<Member*> members;
   {
     MutexLock lock(mu_);
     closing_ = true;
-    for (const auto& member : members_) members.push_back(member.get());
   }
-  for (Member* member : members) member->link()->Close();
+  for (Member* member : Members()) member->link().Close();
+}
+
+std::vector<Cluster::Member*> Cluster::Members() const {
+  MutexLock lock(mu_);
+  std::vector<Member*> members;
+  for (const auto& member : members_) members.push_back(member.get());
+  return members;
 }
 
 ClusterSnapshot Cluster::Snapshot() const {
@@ -66,11 +89,25 @@ ClusterSnapshot Cluster::Snapshot() const {
   return {workers_, ledger_.Loads()};
 }
 
-std::optional<Dispatch> Cluster::TryDispatch(WorkerId id) {
+WorkerWatch::Status Cluster::WatchStatus(WorkerId id) const {
+  MutexLock lock(mu_);
+  return members_.at(ToIndex(id))->watch().status();
+}
+
+void Cluster::Tick() {
+  for (Member* member : Members()) {
+    member->watch().Expire();
+    UpdateHolder(*member);
+    UpdateTrust(*member);
+  }
+  index_.Sweep(kSweepSlots);
+}
+
+std::optional<Dispatch> Cluster::TryDispatch(WorkerId id, int64_t tokens) {
   MutexLock lock(mu_);
   const Worker& worker = workers_->at(ToIndex(id));
-  if (worker.state != WorkerState::kReady) return std::nullopt;
-  return Dispatch{ledger_.Take(id), members_[ToIndex(id)]->link(), worker.address};
+  if (!TakesCalls(worker.state)) return std::nullopt;
+  return Dispatch{ledger_.Take(id, tokens), &members_[ToIndex(id)]->link(), worker.address};
 }
 
 void Cluster::MarkDraining(WorkerId id) {
@@ -78,7 +115,7 @@ void Cluster::MarkDraining(WorkerId id) {
   {
     MutexLock lock(mu_);
     const Worker& worker = workers_->at(ToIndex(id));
-    if (worker.state != WorkerState::kReady) return;
+    if (!TakesCalls(worker.state)) return;
     address = worker.address;
     Publish(id, [](Worker& changed) { changed.state = WorkerState::kDraining; });
   }
@@ -86,7 +123,7 @@ void Cluster::MarkDraining(WorkerId id) {
   on_change_();
 }
 
-absl::Status Cluster::OnReady(WorkerId id, ReadyWorker worker) {
+absl::Status Cluster::OnReady(Member& member, ReadyWorker worker) {
   const api::WorkerInfo& info = worker.info;
   const uint64_t expected = api::HashCheck(hash_key_, info.model_fingerprint, info.model.block_size);
   if (info.hash_check != expected) {
@@ -98,41 +135,100 @@ absl::Status Cluster::OnReady(WorkerId id, ReadyWorker worker) {
     MutexLock lock(mu_);
     auto model = FindOrMakeModel(worker);
     if (!model.ok()) return model.status();
-    Publish(id, [&](Worker& changed) {
+    const int64_t total_blocks = info.model.pool_tokens / info.model.block_size;
+    const bool is_another = (*workers_)[ToIndex(member.id())].epoch != info.epoch;
+    if (is_another) ledger_.Forget(member.id());
+    member.watch().OnReady(info.epoch, total_blocks);
+    Publish(member.id(), [&](Worker& changed) {
       changed.state = WorkerState::kReady;
       changed.model = *model;
       changed.epoch = info.epoch;
-      changed.total_blocks = static_cast<int32_t>(info.model.pool_tokens / info.model.block_size);
+      // Of another epoch there is nothing yet: no decision credits the worker with what it had.
+      changed.holder = member.watch().holder();
+      changed.total_blocks = static_cast<int32_t>(total_blocks);
       changed.max_requests = info.max_requests;
       changed.numerics_id = info.numerics_id;
     });
-    address = (*workers_)[ToIndex(id)].address;
+    address = (*workers_)[ToIndex(member.id())].address;
   }
+  member.watch().CloseRetired();
   spdlog::info("worker {} is ready: model {} ({}), epoch {:016x}, numerics {}, version {}", address,
                info.model.id, info.model_fingerprint, info.epoch, info.numerics_id, info.version);
   on_change_();
   return absl::OkStatus();
 }
 
-void Cluster::OnDown(WorkerId id, const absl::Status& why) {
+void Cluster::OnDown(Member& member, const absl::Status& why) {
   const std::string problem(why.message());
   std::string address;
   bool changed = false;
   bool news = false;
+  member.watch().OnDown();
   {
     MutexLock lock(mu_);
-    const Worker& worker = workers_->at(ToIndex(id));
+    const Worker& worker = workers_->at(ToIndex(member.id()));
     address = worker.address;
     changed = worker.state != WorkerState::kDown;
     // A worker that stays away is reported again only for another reason.
-    news = !closing_ && (changed || members_[ToIndex(id)]->last_problem != problem);
-    members_[ToIndex(id)]->last_problem = problem;
+    news = !closing_ && (changed || member.last_problem != problem);
+    member.last_problem = problem;
     if (changed) {
-      Publish(id, [](Worker& down) { down.state = WorkerState::kDown; });
+      Publish(member.id(), [](Worker& down) { down.state = WorkerState::kDown; });
     }
   }
   if (news) spdlog::warn("worker {} is down: {}", address, problem);
   if (changed) on_change_();
+}
+
+WatchVerdict Cluster::OnFrame(Member& member, const api::WatchFrame& frame) {
+  const WatchVerdict verdict = member.watch().OnFrame(frame);
+  UpdateHolder(member);
+  if (verdict != WatchVerdict::kContinue) return verdict;
+  if (const auto* load = std::get_if<api::Load>(&frame.body)) {
+    ledger_.Update(member.id(), *load);
+    if (load->draining) MarkDraining(member.id());
+  }
+  return verdict;
+}
+
+void Cluster::OnWatchEnd(Member& member, const absl::Status& why) {
+  member.watch().OnEnd(absl::IsUnimplemented(why));
+  UpdateHolder(member);
+  bool news = false;
+  std::string address;
+  {
+    MutexLock lock(mu_);
+    const Worker& worker = workers_->at(ToIndex(member.id()));
+    address = worker.address;
+    news = !closing_ && IsServing(worker.state);
+  }
+  if (news) spdlog::warn("the watch of worker {} ended: {}", address, std::string(why.message()));
+}
+
+void Cluster::UpdateHolder(Member& member) {
+  {
+    MutexLock lock(mu_);
+    // Read under the lock, so that what is published last is what holds.
+    const std::optional<HolderId> holder = member.watch().holder();
+    if ((*workers_)[ToIndex(member.id())].holder == holder) return;
+    Publish(member.id(), [&](Worker& changed) { changed.holder = holder; });
+  }
+  member.watch().CloseRetired();
+}
+
+void Cluster::UpdateTrust(Member& member) {
+  const Doubt doubt = member.watch().doubt();
+  const WorkerState state = doubt == Doubt::kNone ? WorkerState::kReady : WorkerState::kSuspect;
+  std::string address;
+  {
+    MutexLock lock(mu_);
+    const Worker& worker = (*workers_)[ToIndex(member.id())];
+    if (!TakesCalls(worker.state) || worker.state == state) return;
+    address = worker.address;
+    Publish(member.id(), [&](Worker& changed) { changed.state = state; });
+  }
+  spdlog::warn("worker {} is {}: {}", address, StateName(state), WhyDoubted(doubt));
+  on_change_();
 }
 
 absl::StatusOr<std::shared_ptr<const Model>> Cluster::FindOrMakeModel(const ReadyWorker& worker) const {

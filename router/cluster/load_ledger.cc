@@ -7,41 +7,103 @@
 namespace qanat::router {
 
 LoadLedger::Entry::Entry(Entry&& other) noexcept
-    : ledger_(std::exchange(other.ledger_, nullptr)), worker_(other.worker_) {}
+    : ledger_(std::exchange(other.ledger_, nullptr)), worker_(other.worker_), number_(other.number_) {}
 
 LoadLedger::Entry& LoadLedger::Entry::operator=(Entry&& other) noexcept {
   std::swap(ledger_, other.ledger_);
   std::swap(worker_, other.worker_);
+  std::swap(number_, other.number_);
   return *this;
 }
 
 LoadLedger::Entry::~Entry() {
-  if (ledger_ != nullptr) ledger_->Release(worker_);
+  if (ledger_ != nullptr) ledger_->Release(worker_, number_);
+}
+
+void LoadLedger::Entry::Accept(uint64_t load_version) {
+  if (ledger_ != nullptr) ledger_->Accept(worker_, number_, load_version);
 }
 
 void LoadLedger::AddWorker() {
   MutexLock lock(mu_);
-  loads_.emplace_back();
+  accounts_.emplace_back();
 }
 
-LoadLedger::Entry LoadLedger::Take(WorkerId worker) {
+LoadLedger::Entry LoadLedger::Take(WorkerId worker, int64_t tokens) {
   MutexLock lock(mu_);
-  QANAT_CHECK(ToIndex(worker) < loads_.size()) << "worker " << ToIndex(worker) << " was never added";
-  WorkerLoad& load = loads_[ToIndex(worker)];
-  ++load.in_flight;
-  load.last_dispatch = ++dispatches_;
-  return Entry(this, worker);
+  QANAT_CHECK(ToIndex(worker) < accounts_.size()) << "worker " << ToIndex(worker) << " was never added";
+  Account& account = accounts_[ToIndex(worker)];
+  const uint64_t number = ++dispatches_;
+  ++account.told.in_flight;
+  account.told.last_dispatch = number;
+  account.unseen.emplace(number, Unseen{.tokens = tokens});
+  account.unseen_tokens += tokens;
+  return Entry(this, worker, number);
+}
+
+void LoadLedger::Update(WorkerId worker, const api::Load& load) {
+  MutexLock lock(mu_);
+  Account& account = accounts_[ToIndex(worker)];
+  if (load.load_version < account.version) return;
+  account.version = load.load_version;
+  WorkerLoad& told = account.told;
+  told.running = load.running;
+  told.waiting = load.waiting;
+  told.queued_tokens = load.waiting_tokens + load.prefill_tokens;
+  told.context_tokens = load.context_tokens;
+  told.free_blocks = load.free_blocks;
+  told.cached_blocks = load.cached_blocks;
+  told.step_model = load.step_model;
+  for (auto it = account.unseen.begin(); it != account.unseen.end();) {
+    const auto here = it++;
+    const uint64_t accepted = here->second.accepted;
+    if (accepted != 0 && accepted <= account.version) See(account, here->first);
+  }
+}
+
+void LoadLedger::Forget(WorkerId worker) {
+  MutexLock lock(mu_);
+  Account& account = accounts_[ToIndex(worker)];
+  account.version = 0;
+  const WorkerLoad old = std::exchange(account.told, WorkerLoad());
+  account.told.in_flight = old.in_flight;
+  account.told.last_dispatch = old.last_dispatch;
 }
 
 std::vector<WorkerLoad> LoadLedger::Loads() const {
+  std::vector<WorkerLoad> loads;
   MutexLock lock(mu_);
-  return loads_;
+  loads.reserve(accounts_.size());
+  for (const Account& account : accounts_) {
+    WorkerLoad& load = loads.emplace_back(account.told);
+    load.waiting += static_cast<int32_t>(account.unseen.size());
+    load.queued_tokens += account.unseen_tokens;
+  }
+  return loads;
 }
 
-void LoadLedger::Release(WorkerId worker) {
+void LoadLedger::Accept(WorkerId worker, uint64_t number, uint64_t load_version) {
   MutexLock lock(mu_);
-  const int32_t left = --loads_[ToIndex(worker)].in_flight;
+  Account& account = accounts_[ToIndex(worker)];
+  const auto found = account.unseen.find(number);
+  if (found == account.unseen.end()) return;
+  found->second.accepted = load_version;
+  if (load_version != 0 && load_version <= account.version) See(account, number);
+}
+
+void LoadLedger::Release(WorkerId worker, uint64_t number) {
+  MutexLock lock(mu_);
+  Account& account = accounts_[ToIndex(worker)];
+  See(account, number);
+  const int32_t left = --account.told.in_flight;
   QANAT_CHECK(left >= 0) << "worker " << ToIndex(worker) << " ended more calls than it was given";
+}
+
+void LoadLedger::See(Account& account, uint64_t number) {
+  const auto found = account.unseen.find(number);
+  if (found == account.unseen.end()) return;
+  account.unseen_tokens -= found->second.tokens;
+  account.unseen.erase(found);
 }
 
 }  // namespace qanat::router

@@ -2,17 +2,24 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
+#include "common/api/watch.h"
 #include "common/base/mutex.h"
 #include "router/snapshot/cluster_snapshot.h"
 
 namespace qanat::router {
 
-// What: counts this router's open calls to each worker. Owns the counts; outlives every entry taken. Threads:
-// any. Errors: none: a call cannot be counted twice, nor forgotten, because an Entry is the count.
+// What: the load of each worker: what it told last, with this router's own calls that it did not know of
+// then. Owns the numbers; outlives every entry taken. Threads: any. Errors: none: a call cannot be counted
+// twice, nor forgotten, because an Entry is the count.
 //
-// Invariants: (1) in_flight of a worker == its live entries; (2) last_dispatch of a worker <= dispatches_.
+// A worker numbers the states of its load, and says in which one it first counts a call. Until a load of that
+// state or a later one is here, the call is added to what the worker told.
+//
+// Invariants: (1) in_flight of a worker == its live entries; (2) last_dispatch of a worker <= dispatches_;
+// (3) unseen has those live entries that `told` does not count, and unseen_tokens is their sum.
 class LoadLedger {
  public:
   // One open call to one worker, from the choice of that worker to the call's end.
@@ -22,27 +29,48 @@ class LoadLedger {
     Entry& operator=(Entry&& other) noexcept;
     ~Entry();
     WorkerId worker() const { return worker_; }
+    // The worker counts the call from this version of its load on.
+    void Accept(uint64_t load_version);
 
    private:
     friend class LoadLedger;
-    Entry(LoadLedger* ledger, WorkerId worker) : ledger_(ledger), worker_(worker) {}
+    Entry(LoadLedger* ledger, WorkerId worker, uint64_t number)
+        : ledger_(ledger), worker_(worker), number_(number) {}
 
     LoadLedger* ledger_;  // null: moved from
     WorkerId worker_;
+    uint64_t number_;  // of the dispatch
   };
 
   // Room for one more worker, of the next WorkerId.
   void AddWorker() EXCLUDES(mu_);
-  // REQUIRES: the worker was added.
-  [[nodiscard]] Entry Take(WorkerId worker) EXCLUDES(mu_);
+  // `tokens`: of the prompt, to be computed. REQUIRES: the worker was added.
+  [[nodiscard]] Entry Take(WorkerId worker, int64_t tokens) EXCLUDES(mu_);
+  // What the worker told. A version lower than the one before tells nothing.
+  void Update(WorkerId worker, const api::Load& load) EXCLUDES(mu_);
+  // The worker is another one than before: what the old one told means nothing.
+  void Forget(WorkerId worker) EXCLUDES(mu_);
   // [workers] as of now.
   std::vector<WorkerLoad> Loads() const EXCLUDES(mu_);
 
  private:
-  void Release(WorkerId worker) EXCLUDES(mu_);
+  struct Unseen {
+    int64_t tokens;
+    uint64_t accepted = 0;  // version; 0: not yet
+  };
+  struct Account {
+    WorkerLoad told;  // in_flight and last_dispatch are ours
+    uint64_t version = 0;
+    std::unordered_map<uint64_t, Unseen> unseen;  // by the entry's number
+    int64_t unseen_tokens = 0;
+  };
+
+  void Accept(WorkerId worker, uint64_t number, uint64_t load_version) EXCLUDES(mu_);
+  void Release(WorkerId worker, uint64_t number) EXCLUDES(mu_);
+  static void See(Account& account, uint64_t number);
 
   mutable Mutex mu_;
-  std::vector<WorkerLoad> loads_ GUARDED_BY(mu_);
+  std::vector<Account> accounts_ GUARDED_BY(mu_);
   uint64_t dispatches_ GUARDED_BY(mu_) = 0;
 };
 

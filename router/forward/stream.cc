@@ -31,11 +31,11 @@ absl::Status AllFull() {
 class Stream::Attempt final : public CallSink {
  public:
   Attempt(std::shared_ptr<Stream> stream, int number) : stream_(std::move(stream)), number_(number) {}
-  void OnAccepted() override { stream_->OnAccepted(number_); }
+  void OnAccepted(uint64_t load_version) override { stream_->OnAccepted(number_, load_version); }
   void OnResponse(v1::GenerateResponse response) override {
     stream_->OnResponse(number_, std::move(response));
   }
-  void OnEnd(const absl::Status& status) override { stream_->OnEnd(number_, status); }
+  void OnEnd(const absl::Status& status, uint64_t load_version) override { stream_->OnEnd(number_, status); }
 
  private:
   const std::shared_ptr<Stream> stream_;  // shared: the link keeps the stream alive until the call's end
@@ -97,7 +97,8 @@ absl::StatusOr<Dispatch> Stream::Choose() {
     }
     parts_.metrics.OnDecision("route", took);
     const WorkerId worker = std::get<Route>(decision).worker;
-    if (std::optional<Dispatch> dispatch = parts_.cluster.TryDispatch(worker)) return *std::move(dispatch);
+    if (std::optional<Dispatch> dispatch = parts_.cluster.TryDispatch(worker, prompt_tokens_))
+      return *std::move(dispatch);
     // It left after the snapshot was taken.
     route_.excluded.push_back(worker);
   }
@@ -146,9 +147,11 @@ absl::Status Stream::CheckAlive() const {
 
 void Stream::Finish(const absl::Status& status) { sink_->OnEnd(status); }
 
-void Stream::OnAccepted(int number) {
+void Stream::OnAccepted(int number, uint64_t load_version) {
   MutexLock lock(mu_);
-  if (number == attempt_) accepted_ = true;
+  if (number != attempt_ || !dispatch_.has_value()) return;
+  accepted_ = true;
+  dispatch_->entry.Accept(load_version);
 }
 
 void Stream::OnResponse(int number, v1::GenerateResponse response) {

@@ -61,7 +61,7 @@ class Stream final : public ForwardedStream, public std::enable_shared_from_this
   void Finish(const absl::Status& status);
 
   // Of attempt `number`.
-  void OnAccepted(int number) EXCLUDES(mu_);
+  void OnAccepted(int number, uint64_t load_version) EXCLUDES(mu_);
   void OnResponse(int number, v1::GenerateResponse response) EXCLUDES(mu_);
   void OnEnd(int number, const absl::Status& status) EXCLUDES(mu_);
 

@@ -6,13 +6,15 @@
 #include "absl/status/statusor.h"
 #include "common/rpc/options.h"
 #include "router/link/grpc_link_handshake.h"
+#include "router/link/grpc_link_watch.h"
 
 namespace qanat::router {
 namespace {
 
 // Of one call of the handshake; the tokenizer is some megabytes.
 constexpr Duration kCallTimeout = std::chrono::seconds(10);
-// A worker that leaves sooner than this after it was ready is not asked again at once.
+// A worker that leaves sooner than this after it was ready is not asked again at once; nor is its Watch begun
+// again at once.
 constexpr Duration kLasting = std::chrono::seconds(1);
 
 }  // namespace
@@ -21,7 +23,8 @@ GrpcLink::GrpcLink(const std::string& address, const Options& options)
     : options_(options),
       channel_(rpc::MakeChannel(address)),
       stub_(cluster::v1::WorkerService::NewStub(channel_)),
-      backoff_(options.first_delay, options.longest_delay, options.seed) {}
+      backoff_(options.first_delay, options.longest_delay, options.seed),
+      watch_backoff_(options.first_delay, options.longest_delay, ~options.seed) {}
 
 GrpcLink::~GrpcLink() { Close(); }
 
@@ -78,8 +81,10 @@ bool GrpcLink::Connect() {
                                     // Under the lock: the link may be gone as soon as it is free.
                                     MutexLock lock(mu_);
                                     session_ = nullptr;
+                                    if (call_ != nullptr) call_->TryCancel();
                                     changed_.NotifyAll();
                                   },
+                              .on_sign = [this] { observer_->OnSign(); },
                               .on_relay_cpu = options_.on_relay_cpu});
   {
     MutexLock lock(mu_);
@@ -98,9 +103,39 @@ bool GrpcLink::Connect() {
   }
   session->Begin(*stub_, session);
   if (IsClosed()) session->Stop();
-  MutexLock lock(mu_);
-  while (session_ != nullptr) changed_.Wait(mu_);
+  WatchSession();
   return options_.clock.Now() - began >= kLasting;
+}
+
+void GrpcLink::WatchSession() {
+  for (;;) {
+    const auto context = std::make_shared<grpc::ClientContext>();
+    std::shared_ptr<GrpcLinkSession> session;
+    {
+      MutexLock lock(mu_);
+      if (session_ == nullptr) return;
+      session = session_;
+      call_ = context;
+    }
+    const Time began = options_.clock.Now();
+    const WatchEnd end = FollowWatch(*stub_, *context, options_.router_id, *observer_);
+    {
+      MutexLock lock(mu_);
+      call_ = nullptr;
+    }
+    std::optional<Duration> pause = Duration::zero();
+    if (end.verdict == WatchVerdict::kReconnect) {
+      session->Stop();
+      pause.reset();
+    } else if (absl::IsUnimplemented(end.status)) {
+      pause.reset();
+    } else if (options_.clock.Now() - began < kLasting) {
+      pause = watch_backoff_.Next();
+    } else {
+      watch_backoff_.Reset();
+    }
+    if (!PauseInSession(pause)) return;
+  }
 }
 
 absl::Status GrpcLink::RunCall(Duration timeout,
@@ -123,6 +158,21 @@ bool GrpcLink::Pause(Duration delay) {
   MutexLock lock(mu_);
   while (!closed_) {
     const Duration left = until - options_.clock.Now();
+    if (left <= Duration::zero()) return true;
+    changed_.WaitFor(mu_, left);
+  }
+  return false;
+}
+
+bool GrpcLink::PauseInSession(std::optional<Duration> delay) {
+  const Time began = options_.clock.Now();
+  MutexLock lock(mu_);
+  while (session_ != nullptr) {
+    if (!delay.has_value()) {
+      changed_.Wait(mu_);
+      continue;
+    }
+    const Duration left = *delay - (options_.clock.Now() - began);
     if (left <= Duration::zero()) return true;
     changed_.WaitFor(mu_, left);
   }

@@ -22,8 +22,9 @@
 
 namespace qanat::router {
 
-// What: one channel to one worker, with one Session on it. Owns both and a thread that connects again and
-// again. Threads: as WorkerLink. Errors: as WorkerLink.
+// What: one channel to one worker, with one Session and one Watch on it. Owns them and a thread that connects
+// again and again, and follows the Watch while the Session lives. Threads: as WorkerLink. Errors: as
+// WorkerLink.
 //
 // A worker whose process ends is left at once (its connection is reset); one that is cut off or stopped,
 // after the keepalive of common/rpc/options.h.
@@ -33,6 +34,7 @@ class GrpcLink final : public WorkerLink {
     const Clock& clock;          // outlives the link
     TokenizerStore& tokenizers;  // outlives the link
     uint64_t seed;               // of the backoff's jitter
+    uint64_t router_id = 0;      // drawn at this router's start
     Duration first_delay = std::chrono::milliseconds(50);
     Duration longest_delay = std::chrono::seconds(1);
     std::function<void(Duration)> on_relay_cpu = [](Duration) {};
@@ -50,10 +52,14 @@ class GrpcLink final : public WorkerLink {
   void Run() EXCLUDES(mu_);
   // From connecting to the end of the session. True when the session lasted.
   bool Connect() EXCLUDES(mu_);
+  // Follows one Watch after another, until the session is over.
+  void WatchSession() EXCLUDES(mu_);
   absl::Status RunCall(Duration timeout, const std::function<absl::Status(grpc::ClientContext&)>& call)
       EXCLUDES(mu_);
   // False when the link was closed.
   bool Pause(Duration delay) EXCLUDES(mu_);
+  // False when the session is over. Unset: waits for that.
+  bool PauseInSession(std::optional<Duration> delay) EXCLUDES(mu_);
   bool IsClosed() EXCLUDES(mu_);
   std::shared_ptr<GrpcLinkSession> Session() EXCLUDES(mu_);
 
@@ -61,6 +67,7 @@ class GrpcLink final : public WorkerLink {
   const std::shared_ptr<grpc::Channel> channel_;  // gRPC's type
   const std::unique_ptr<cluster::v1::WorkerService::Stub> stub_;
   Backoff backoff_;                   // the thread's
+  Backoff watch_backoff_;             // the thread's
   LinkObserver* observer_ = nullptr;  // set by Open
   std::thread thread_;
   // Over all sessions, so that a late Cancel never means a call of the next one.
@@ -69,7 +76,7 @@ class GrpcLink final : public WorkerLink {
   Mutex mu_;
   CondVar changed_;
   bool closed_ GUARDED_BY(mu_) = false;
-  // Of the RunCall under way; shared with whoever cancels it.
+  // Of the RunCall or the Watch under way; shared with whoever cancels it.
   std::shared_ptr<grpc::ClientContext> call_ GUARDED_BY(mu_);
   // Shared with gRPC's threads while its stream is open, and with callers of Start.
   std::shared_ptr<GrpcLinkSession> session_ GUARDED_BY(mu_);

@@ -26,11 +26,11 @@ Duration ThreadCpuTime() {
 void Deliver(CallSink& sink, cluster::v1::CallEvent& event) {
   switch (event.event_case()) {
     case cluster::v1::CallEvent::kAccepted:
-      return sink.OnAccepted();
+      return sink.OnAccepted(event.accepted().load_version());
     case cluster::v1::CallEvent::kResponse:
       return sink.OnResponse(std::move(*event.mutable_response()));
     case cluster::v1::CallEvent::kEnd:
-      return sink.OnEnd(api::FromCallEnd(event.end()));
+      return sink.OnEnd(api::FromCallEnd(event.end()), event.end().load_version());
     case cluster::v1::CallEvent::EVENT_NOT_SET:
       return;  // of a later release
   }
@@ -109,6 +109,7 @@ void GrpcLinkSession::OnWriteDone(bool ok) {
 
 void GrpcLinkSession::OnReadDone(bool ok) {
   if (ok) {
+    events_.on_sign();
     const Duration before = ThreadCpuTime();
     HandOn(incoming_);
     events_.on_relay_cpu(ThreadCpuTime() - before);
@@ -166,7 +167,7 @@ void GrpcLinkSession::LoseCalls() {
     MutexLock lock(mu_);
     lost.swap(calls_);
   }
-  for (auto& [id, sink] : lost) sink->OnEnd(WorkerLost());
+  for (auto& [id, sink] : lost) sink->OnEnd(WorkerLost(), 0);
 }
 
 }  // namespace qanat::router

@@ -31,6 +31,8 @@ class GrpcLinkSession final
     std::function<void(const absl::Status& why)> on_broken;
     // Nothing is called any more. Not after Abandon().
     std::function<void()> on_over;
+    // A message came.
+    std::function<void()> on_sign;
     // CPU time spent on handing on one message.
     std::function<void(Duration)> on_relay_cpu;
   };

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "common/api/watch.h"
 #include "common/api/worker_info.h"
 #include "common/base/clock.h"
 #include "common/hash/block_hash.h"
@@ -33,7 +34,24 @@ struct ReadyWorker {
   std::shared_ptr<const text::ChatTemplate> chat_template;  // null: none, or not understood
 };
 
-// What: hears whether the worker can be used. Threads: the link's, one call at a time; must not block.
+// A state of a worker's resident set (proto/qanat/cluster/v1/worker.proto). seq 0: none.
+struct WatchPosition {
+  uint64_t epoch = 0;
+  uint64_t seq = 0;
+
+  bool operator==(const WatchPosition&) const = default;
+};
+
+// What is to become of a Watch after a frame.
+enum class WatchVerdict : uint8_t {
+  kContinue,
+  kResubscribe,  // it is of no use any more: begin another
+  kReconnect,    // the worker is not the one that was ready: begin with OnReady again
+};
+
+// What: hears whether the worker can be used, and what it tells of its cache and load. Threads: the link's;
+// the first two come one at a time, and so do the three of the Watch, which lie between an OnReady and the
+// next but may come during OnDown; OnSign at any time. Must not block.
 class LinkObserver {
  public:
   virtual ~LinkObserver() = default;
@@ -43,16 +61,28 @@ class LinkObserver {
   // The worker cannot be reached, or was refused; also after each further attempt. Comes before the ends of
   // the calls that were lost with it.
   virtual void OnDown(const absl::Status& why) = 0;
+
+  // A Watch begins: the state from which the worker may go on.
+  virtual WatchPosition OnWatchBegin() = 0;
+  virtual WatchVerdict OnFrame(const api::WatchFrame& frame) = 0;
+  // The Watch ended, and not for our verdict: another is begun after a while, unless `why` is UNIMPLEMENTED,
+  // which is said by a worker of an earlier release.
+  virtual void OnWatchEnd(const absl::Status& why) = 0;
+
+  // Something came from the worker outside the Watch.
+  virtual void OnSign() = 0;
 };
 
 // What: hears what becomes of one call. Threads: the link's, one call at a time; must not block.
 class CallSink {
  public:
   virtual ~CallSink() = default;
-  virtual void OnAccepted() = 0;
+  // `load_version`: of the worker's load with this call in it.
+  virtual void OnAccepted(uint64_t load_version) = 0;
   virtual void OnResponse(v1::GenerateResponse response) = 0;
   // The last one, exactly once. UNAVAILABLE with reason kWorkerLost when the connection broke.
-  virtual void OnEnd(const absl::Status& status) = 0;
+  // `load_version`: of the worker's load without this call; 0: it never counted it, or was lost.
+  virtual void OnEnd(const absl::Status& status, uint64_t load_version) = 0;
 };
 
 struct WorkerCall {
@@ -64,8 +94,8 @@ struct WorkerCall {
 // Names a call of one link; never 0.
 using CallId = uint64_t;
 
-// What: one worker's end of the line: keeps itself connected and carries calls. Owns the connection and,
-// until their end, the calls' sinks. Threads: any. Errors: reach the observer and the sinks.
+// What: one worker's end of the line: keeps itself connected, watches the worker and carries calls. Owns the
+// connection and, until their end, the calls' sinks. Threads: any. Errors: reach the observer and the sinks.
 class WorkerLink {
  public:
   virtual ~WorkerLink() = default;

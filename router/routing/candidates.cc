@@ -10,7 +10,8 @@ namespace qanat::router {
 namespace {
 
 bool MayServe(const Worker& worker, WorkerId id, const RouteRequest& request) {
-  if (worker.state != WorkerState::kReady || worker.model.get() != request.model) return false;
+  if (worker.state != WorkerState::kReady && worker.state != WorkerState::kSuspect) return false;
+  if (worker.model.get() != request.model) return false;
   if (int64_t{worker.total_blocks} * worker.model->block_size < request.max_tokens) return false;
   return std::find(request.excluded.begin(), request.excluded.end(), id) == request.excluded.end();
 }
@@ -20,6 +21,7 @@ bool MayServe(const Worker& worker, WorkerId id, const RouteRequest& request) {
 std::variant<std::vector<WorkerId>, Wait, Reject> FindCandidates(const RouteRequest& request,
                                                                  const ClusterSnapshot& snapshot) {
   std::vector<WorkerId> candidates;
+  std::vector<WorkerId> suspects;
   bool full = false;
   for (size_t i = 0; i < snapshot.size(); ++i) {
     const WorkerId id{static_cast<uint16_t>(i)};
@@ -27,10 +29,11 @@ std::variant<std::vector<WorkerId>, Wait, Reject> FindCandidates(const RouteRequ
     if (snapshot.load(id).in_flight >= snapshot.worker(id).max_requests) {
       full = true;
     } else {
-      candidates.push_back(id);
+      (snapshot.worker(id).state == WorkerState::kReady ? candidates : suspects).push_back(id);
     }
   }
   if (!candidates.empty()) return candidates;
+  if (!suspects.empty()) return suspects;
   if (full) return Wait{};
   return Reject{WithReason(
       absl::UnavailableError(absl::StrCat("no worker is ready to serve the model ", request.model->id)),

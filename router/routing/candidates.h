@@ -10,8 +10,8 @@
 namespace qanat::router {
 
 // The workers that are ready, serve the model, have a pool large enough, take another request and are not
-// excluded: never an empty list. Wait when all that is missing is a free place; else Reject: UNAVAILABLE,
-// reason NO_WORKER.
+// excluded, or where there is none the suspect ones for which the same holds: never an empty list. Wait when
+// all that is missing is a free place; else Reject: UNAVAILABLE, reason NO_WORKER.
 std::variant<std::vector<WorkerId>, Wait, Reject> FindCandidates(const RouteRequest& request,
                                                                  const ClusterSnapshot& snapshot);
 

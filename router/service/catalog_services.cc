@@ -13,6 +13,8 @@ v1::WorkerState ToProto(WorkerState state) {
       return v1::WORKER_STATE_CONNECTING;
     case WorkerState::kReady:
       return v1::WORKER_STATE_READY;
+    case WorkerState::kSuspect:
+      return v1::WORKER_STATE_SUSPECT;
     case WorkerState::kDraining:
       return v1::WORKER_STATE_DRAINING;
     case WorkerState::kDown:

@@ -12,8 +12,10 @@ Readiness::Readiness(rpc::Server& health, const Cluster& cluster) : health_(heal
 void Readiness::Update() {
   MutexLock lock(mu_);
   const ClusterSnapshot snapshot = cluster_.Snapshot();
-  const bool serving = std::any_of(snapshot.workers->begin(), snapshot.workers->end(),
-                                   [](const Worker& worker) { return worker.state == WorkerState::kReady; });
+  const bool serving =
+      std::any_of(snapshot.workers->begin(), snapshot.workers->end(), [](const Worker& worker) {
+        return worker.state == WorkerState::kReady || worker.state == WorkerState::kSuspect;
+      });
   health_.SetServing("readiness", serving && !leaving_);
 }
 

@@ -10,6 +10,8 @@ std::string_view StateName(WorkerState state) {
       return "connecting";
     case WorkerState::kReady:
       return "ready";
+    case WorkerState::kSuspect:
+      return "suspect";
     case WorkerState::kDraining:
       return "draining";
     case WorkerState::kDown:

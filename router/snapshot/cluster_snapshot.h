@@ -30,13 +30,15 @@ enum class HolderId : uint16_t {};
 enum class WorkerState : uint8_t {
   kConnecting,  // not reached yet
   kReady,       // takes requests
+  kSuspect,     // connected, but silent or hung: gets what no ready worker has room for
   kDraining,    // finishes what it has and refuses what is new
   kDown,        // cannot be reached, or cannot be worked with; its link keeps trying
 };
 inline constexpr WorkerState kWorkerStates[] = {WorkerState::kConnecting, WorkerState::kReady,
-                                                WorkerState::kDraining, WorkerState::kDown};
+                                                WorkerState::kSuspect, WorkerState::kDraining,
+                                                WorkerState::kDown};
 
-// "connecting", "ready", "draining", "down".
+// "connecting", "ready", "suspect", "draining", "down".
 std::string_view StateName(WorkerState state);
 
 // A model that workers serve. Equal id and fingerprint, equal models: one object for all its workers.

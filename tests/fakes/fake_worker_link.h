@@ -97,17 +97,24 @@ class FakeWorkerLink final : public router::WorkerLink {
     return calls_.at(id).call;
   }
 
-  void Accept(router::CallId id) { Sink(id)->OnAccepted(); }
+  // A Watch that begins (again), a frame of it, its end.
+  router::WatchPosition BeginWatch() { return observer_->OnWatchBegin(); }
+  router::WatchVerdict Tell(const api::WatchFrame& frame) { return observer_->OnFrame(frame); }
+  void EndWatch(const absl::Status& why = absl::UnavailableError("watch cut")) { observer_->OnWatchEnd(why); }
+  // A message of the session, whatever it says.
+  void GiveSign() { observer_->OnSign(); }
+
+  void Accept(router::CallId id, uint64_t load_version = 0) { Sink(id)->OnAccepted(load_version); }
   void Respond(router::CallId id, v1::GenerateResponse response) {
     Sink(id)->OnResponse(std::move(response));
   }
-  void End(router::CallId id, const absl::Status& status) {
+  void End(router::CallId id, const absl::Status& status, uint64_t load_version = 0) {
     const std::shared_ptr<router::CallSink> sink = Sink(id);
     {
       MutexLock lock(mu_);
       calls_.erase(id);
     }
-    sink->OnEnd(status);
+    sink->OnEnd(status, load_version);
   }
 
  private:
@@ -127,7 +134,7 @@ class FakeWorkerLink final : public router::WorkerLink {
       lost.swap(calls_);
     }
     for (auto& [id, open] : lost) {
-      open.sink->OnEnd(WithReason(absl::UnavailableError("lost"), router::kWorkerLost));
+      open.sink->OnEnd(WithReason(absl::UnavailableError("lost"), router::kWorkerLost), 0);
     }
   }
 

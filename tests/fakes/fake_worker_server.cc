@@ -119,6 +119,52 @@ void FakeWorkerServer::BreakSessions() {
   for (const auto& [stream, context] : sessions_) context->TryCancel();
 }
 
+cluster::v1::WatchRequest FakeWorkerServer::NextWatch() {
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  MutexLock lock(mu_);
+  while (next_watch_ >= watch_requests_.size()) {
+    const auto left = until - std::chrono::steady_clock::now();
+    if (left <= Duration::zero()) return {};
+    changed_.WaitFor(mu_, left);
+  }
+  return watch_requests_[next_watch_++];
+}
+
+void FakeWorkerServer::SendFrame(const cluster::v1::WatchResponse& frame) {
+  MutexLock lock(mu_);
+  frames_.push_back(frame);
+  changed_.NotifyAll();
+}
+
+void FakeWorkerServer::BreakWatch() {
+  MutexLock lock(mu_);
+  break_watch_ = true;
+  changed_.NotifyAll();
+}
+
+grpc::Status FakeWorkerServer::Watch(grpc::ServerContext* context, const cluster::v1::WatchRequest* request,
+                                     grpc::ServerWriter<cluster::v1::WatchResponse>* writer) {
+  if (!options_.watch) return {grpc::StatusCode::UNIMPLEMENTED, "no watch"};
+  MutexLock lock(mu_);
+  const size_t number = watch_requests_.size();
+  watch_requests_.push_back(*request);
+  frames_.clear();
+  break_watch_ = false;
+  changed_.NotifyAll();
+  // A watch that another has replaced only waits for its end.
+  const auto is_latest = [&]() REQUIRES(mu_) { return number + 1 == watch_requests_.size(); };
+  while (!context->IsCancelled() && !(is_latest() && break_watch_)) {
+    if (is_latest() && !frames_.empty()) {
+      writer->Write(frames_.front());
+      frames_.pop_front();
+    } else {
+      // Nothing tells a handler that its caller has left.
+      changed_.WaitFor(mu_, std::chrono::milliseconds(2));
+    }
+  }
+  return grpc::Status::OK;
+}
+
 void FakeWorkerServer::WriteToSession(const cluster::v1::SessionResponse& message) {
   MutexLock lock(mu_);
   QANAT_CHECK(sessions_.size() == 1) << sessions_.size() << " sessions are open";
@@ -159,12 +205,14 @@ void FakeWorkerServer::OnStart(const cluster::v1::StartCall& start, Stream& stre
   if (options_.mode == Mode::kRefuse) {
     *add().mutable_end() = api::ToCallEnd(options_.refusal);
   } else {
-    add().mutable_accepted();
+    add().mutable_accepted()->set_load_version(++load_version_);
   }
   if (options_.mode == Mode::kEcho) {
     for (int i = 0; i < start.request().token_ids().ids_size(); ++i)
       *add().mutable_response() = Echo(start.request(), i);
-    *add().mutable_end() = api::ToCallEnd(absl::OkStatus());
+    cluster::v1::CallEnd& end = *add().mutable_end();
+    end = api::ToCallEnd(absl::OkStatus());
+    end.set_load_version(++load_version_);
   }
   Write(stream, message);
   MutexLock lock(mu_);

@@ -1,7 +1,9 @@
 // A worker's gRPC face on loopback, without an engine: it answers each prompt with the prompt.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,6 +34,7 @@ class FakeWorkerServer final : public cluster::v1::WorkerService::Service {
     std::string listen = "127.0.0.1:0";
     absl::Status refusal = {};
     std::string sha256 = {};  // of the tokenizer, when not the right one
+    bool watch = true;        // false: UNIMPLEMENTED, as a worker of an earlier release
   };
 
   explicit FakeWorkerServer(const Options& options);
@@ -55,6 +58,13 @@ class FakeWorkerServer final : public cluster::v1::WorkerService::Service {
   // Ends all sessions; the server stays.
   void BreakSessions() EXCLUDES(mu_);
 
+  // Waits for the next WatchRequest, in order of arrival; 10 seconds at most, then router_id is 0.
+  cluster::v1::WatchRequest NextWatch() EXCLUDES(mu_);
+  // A frame for the latest watch.
+  void SendFrame(const cluster::v1::WatchResponse& frame) EXCLUDES(mu_);
+  // Ends the latest watch.
+  void BreakWatch() EXCLUDES(mu_);
+
  private:
   using Stream = grpc::ServerReaderWriter<cluster::v1::SessionResponse, cluster::v1::SessionRequest>;
 
@@ -64,6 +74,8 @@ class FakeWorkerServer final : public cluster::v1::WorkerService::Service {
   grpc::Status GetTokenizer(grpc::ServerContext* context, const cluster::v1::GetTokenizerRequest* request,
                             grpc::ServerWriter<cluster::v1::GetTokenizerResponse>* writer) override
       EXCLUDES(mu_);
+  grpc::Status Watch(grpc::ServerContext* context, const cluster::v1::WatchRequest* request,
+                     grpc::ServerWriter<cluster::v1::WatchResponse>* writer) override EXCLUDES(mu_);
   void OnStart(const cluster::v1::StartCall& start, Stream& stream) EXCLUDES(mu_);
   // Written under the lock, so that a session cannot end meanwhile: no lock is taken by the other side for
   // it.
@@ -73,6 +85,8 @@ class FakeWorkerServer final : public cluster::v1::WorkerService::Service {
   const Options options_;
   const std::string tokenizer_;  // serialized
 
+  std::atomic<uint64_t> load_version_ = 0;
+
   mutable Mutex mu_;
   CondVar changed_;
   cluster::v1::GetInfoResponse info_ GUARDED_BY(mu_);
@@ -81,6 +95,10 @@ class FakeWorkerServer final : public cluster::v1::WorkerService::Service {
   size_t next_start_ GUARDED_BY(mu_) = 0;
   std::vector<uint64_t> cancels_ GUARDED_BY(mu_);
   int tokenizer_calls_ GUARDED_BY(mu_) = 0;
+  std::vector<cluster::v1::WatchRequest> watch_requests_ GUARDED_BY(mu_);
+  size_t next_watch_ GUARDED_BY(mu_) = 0;
+  std::deque<cluster::v1::WatchResponse> frames_ GUARDED_BY(mu_);  // for the latest watch
+  bool break_watch_ GUARDED_BY(mu_) = false;
 
   std::unique_ptr<rpc::Server> server_;  // last: it uses all of the above
 };

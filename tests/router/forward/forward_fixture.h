@@ -131,7 +131,7 @@ class ForwardTest : public testing::Test {
 
   const ReadyWorker ready_ = fakes::MakeReadyWorker();
   fakes::FakeClock clock_;
-  Cluster cluster_{hash::kPublicKey};
+  Cluster cluster_{hash::kPublicKey, clock_};
   LeastLoaded policy_;
   RecordingForwardMetrics metrics_;
   Forwarder forwarder_{cluster_, policy_, clock_, metrics_};

@@ -1,5 +1,6 @@
 #include "router/link/grpc_link.h"
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -7,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/api/watch.h"
 #include "common/base/error.h"
 #include "common/base/mutex.h"
 #include "gmock/gmock.h"
@@ -68,32 +70,56 @@ class RecordingObserver final : public LinkObserver {
     return answer;
   }
   void OnDown(const absl::Status& why) override { journal_.Add("down " + std::string(why.message())); }
+  WatchPosition OnWatchBegin() override {
+    MutexLock lock(mu_);
+    return position_;
+  }
+  // This observer knows epoch 1 only, and takes frames of an odd seq for wrong.
+  WatchVerdict OnFrame(const api::WatchFrame& frame) override {
+    journal_.Add("frame " + std::to_string(frame.epoch) + "/" + std::to_string(frame.seq));
+    if (frame.epoch != 1) return WatchVerdict::kReconnect;
+    return frame.seq % 2 == 0 ? WatchVerdict::kContinue : WatchVerdict::kResubscribe;
+  }
+  void OnWatchEnd(const absl::Status& why) override {
+    journal_.Add("watch end " + absl::StatusCodeToString(why.code()));
+  }
+  void OnSign() override { ++signs_; }
 
   void AnswerWith(const absl::Status& answer) {
     MutexLock lock(mu_);
     answer_ = answer;
   }
+  void HoldFrom(const WatchPosition& position) {
+    MutexLock lock(mu_);
+    position_ = position;
+  }
   ReadyWorker worker() const {
     MutexLock lock(mu_);
     return worker_;
   }
+  int signs() const { return signs_; }
 
  private:
   Journal& journal_;
+  std::atomic<int> signs_ = 0;
   mutable Mutex mu_;
   ReadyWorker worker_ GUARDED_BY(mu_);
   absl::Status answer_ GUARDED_BY(mu_);
+  WatchPosition position_ GUARDED_BY(mu_);
 };
 
 class RecordingCall final : public CallSink {
  public:
   RecordingCall(Journal& journal, std::string name) : journal_(journal), name_(std::move(name)) {}
-  void OnAccepted() override { journal_.Add(name_ + " accepted"); }
+  void OnAccepted(uint64_t load_version) override {
+    journal_.Add(name_ + " accepted " + std::to_string(load_version));
+  }
   void OnResponse(v1::GenerateResponse response) override {
     journal_.Add(name_ + " said " + response.text());
   }
-  void OnEnd(const absl::Status& status) override {
-    journal_.Add(name_ + " end " + absl::StatusCodeToString(status.code()) + " " + ReasonOf(status));
+  void OnEnd(const absl::Status& status, uint64_t load_version) override {
+    journal_.Add(name_ + " end " + absl::StatusCodeToString(status.code()) + " " + ReasonOf(status) +
+                 (load_version == 0 ? "" : "v" + std::to_string(load_version)));
   }
 
  private:
@@ -111,6 +137,7 @@ class GrpcLinkTest : public testing::Test {
     link_ = std::make_unique<GrpcLink>(address_, GrpcLink::Options{.clock = clock_,
                                                                    .tokenizers = store_,
                                                                    .seed = 1,
+                                                                   .router_id = 0xab,
                                                                    .first_delay = milliseconds(5),
                                                                    .longest_delay = milliseconds(50)});
     link_->Open(observer_);
@@ -153,7 +180,7 @@ TEST_F(GrpcLinkTest, CarriesACallAndItsAnswer) {
   ASSERT_TRUE(Start("a", call).has_value());
   ASSERT_TRUE(journal_.Await("a end"));
   EXPECT_THAT(journal_.entries(),
-              testing::ElementsAre("ready", "a accepted", "a said o", "a said k", "a end OK "));
+              testing::ElementsAre("ready", "a accepted 1", "a said o", "a said k", "a end OK v2"));
   const cluster::v1::StartCall start = worker_->NextStart();
   EXPECT_EQ(start.cache_namespace().size(), 16u);
   EXPECT_EQ(start.cache_namespace()[15], 7);
@@ -223,6 +250,91 @@ TEST_F(GrpcLinkTest, WaitsForAWorkerThatIsNotThereYet) {
   EXPECT_TRUE(journal_.Await("ready"));
 }
 
+cluster::v1::WatchResponse LoadFrame(uint64_t epoch, uint64_t seq) {
+  return api::ToProto({epoch, seq, api::Load{}});
+}
+
+TEST_F(GrpcLinkTest, WatchesTheWorkerFromWhereTheObserverIs) {
+  observer_.HoldFrom({.epoch = 1, .seq = 40});
+  OpenReadyLink();
+  const cluster::v1::WatchRequest request = worker_->NextWatch();
+  EXPECT_EQ(request.router_id(), 0xabu);
+  EXPECT_EQ(request.known_epoch(), 1u);
+  EXPECT_EQ(request.known_seq(), 40u);
+  worker_->SendFrame(LoadFrame(1, 42));
+  worker_->SendFrame(cluster::v1::WatchResponse());  // of a later release
+  worker_->SendFrame(LoadFrame(1, 44));
+  EXPECT_TRUE(journal_.Await("frame 1/42"));
+  EXPECT_TRUE(journal_.Await("frame 1/44"));
+}
+
+TEST_F(GrpcLinkTest, AFrameThatTheObserverRefusesBeginsAnotherWatchAndNothingElse) {
+  OpenReadyLink({.mode = FakeWorkerServer::Mode::kHold});
+  Start("a", Prompt("x"));
+  EXPECT_EQ(worker_->NextWatch().known_seq(), 0u);
+  worker_->SendFrame(LoadFrame(1, 3));
+  observer_.HoldFrom({.epoch = 1, .seq = 2});
+  EXPECT_EQ(worker_->NextWatch().known_seq(), 2u);
+  worker_->SendFrame(LoadFrame(1, 6));
+  EXPECT_TRUE(journal_.Await("frame 1/6"));
+  worker_->SendEnd(worker_->NextStart().call_id(), absl::OkStatus());
+  EXPECT_TRUE(journal_.Await("a end OK"));
+  for (const std::string& entry : journal_.entries())
+    EXPECT_THAT(entry, testing::Not(HasSubstr("watch end")));
+}
+
+TEST_F(GrpcLinkTest, AWatchThatBreaksIsBegunAgainWhileTheSessionGoesOn) {
+  OpenReadyLink({.mode = FakeWorkerServer::Mode::kHold});
+  Start("a", Prompt("x"));
+  EXPECT_EQ(worker_->NextWatch().router_id(), 0xabu);
+  worker_->BreakWatch();
+  EXPECT_TRUE(journal_.Await("watch end UNAVAILABLE"));
+  EXPECT_EQ(worker_->NextWatch().router_id(), 0xabu);
+  worker_->SendEnd(worker_->NextStart().call_id(), absl::OkStatus());
+  EXPECT_TRUE(journal_.Await("a end OK"));
+}
+
+TEST_F(GrpcLinkTest, AWorkerThatTurnsOutToBeAnotherIsAskedAgainWhatItIs) {
+  OpenReadyLink();
+  worker_->NextWatch();
+  worker_->SendFrame(LoadFrame(2, 2));
+  ASSERT_TRUE(journal_.Await("frame 2/2"));
+  ASSERT_TRUE(journal_.Await("down"));
+  EXPECT_TRUE(journal_.Await("ready"));
+}
+
+TEST_F(GrpcLinkTest, AnImpossibleFrameEndsTheWatch) {
+  OpenReadyLink();
+  worker_->NextWatch();
+  cluster::v1::WatchResponse frame = LoadFrame(1, 2);
+  frame.mutable_load()->set_running(-1);
+  worker_->SendFrame(frame);
+  EXPECT_TRUE(journal_.Await("watch end INVALID_ARGUMENT"));
+  EXPECT_EQ(worker_->NextWatch().router_id(), 0xabu);
+}
+
+TEST_F(GrpcLinkTest, AWorkerWithoutWatchServes) {
+  OpenReadyLink({.watch = false});
+  EXPECT_TRUE(journal_.Await("watch end UNIMPLEMENTED"));
+  Start("a", Prompt("x"));
+  EXPECT_TRUE(journal_.Await("a end OK"));
+  EXPECT_GT(observer_.signs(), 0);
+  worker_->BreakSessions();
+  EXPECT_TRUE(journal_.Await("ready"));
+  EXPECT_TRUE(journal_.Await("watch end UNIMPLEMENTED")) << "it is asked again with each session";
+}
+
+TEST_F(GrpcLinkTest, TheWatchEndsWithTheSession) {
+  OpenReadyLink();
+  worker_->NextWatch();
+  Start("a", Prompt("x"));
+  worker_->NextStart();
+  worker_->BreakSessions();
+  ASSERT_TRUE(journal_.Await("down"));
+  ASSERT_TRUE(journal_.Await("ready"));
+  EXPECT_EQ(worker_->NextWatch().router_id(), 0xabu);
+}
+
 TEST_F(GrpcLinkTest, AsksForTheTokenizerOnceWhileItIsHeld) {
   OpenReadyLink();
   const ReadyWorker held = observer_.worker();
@@ -280,7 +392,7 @@ TEST_F(GrpcLinkTest, CloseEndsCallsAndThenNothingMoreIsHeard) {
   worker_->NextStart();
   link_->Close();
   const std::vector<std::string> heard = journal_.entries();
-  EXPECT_THAT(heard.back(), HasSubstr("a end UNAVAILABLE"));
+  EXPECT_THAT(heard, testing::Contains(HasSubstr("a end UNAVAILABLE")));
   EXPECT_FALSE(Start("b", Prompt("x")).has_value());
   link_->Cancel(*id);
   link_->Close();

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/clock.h"
 #include "common/rpc/options.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/fake_worker_link.h"
@@ -31,7 +32,8 @@ class ReadinessTest : public testing::Test {
   }
   ~ReadinessTest() override { cluster_.Close(); }
 
-  Cluster cluster_{hash::kPublicKey, [this] { readiness_->Update(); }};
+  RealClock clock_;
+  Cluster cluster_{hash::kPublicKey, clock_, [this] { readiness_->Update(); }};
   std::unique_ptr<rpc::Server> health_;
   std::unique_ptr<Readiness> readiness_;
   std::shared_ptr<grpc::Channel> channel_;

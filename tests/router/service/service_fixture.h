@@ -121,7 +121,7 @@ class ServiceTest : public testing::Test {
   Mutex mu_;
   CondVar changed_;
   std::atomic<uint64_t> seeds_ = 1000;
-  Cluster cluster_{hash::kPublicKey, [this] { changed_.NotifyAll(); }};
+  Cluster cluster_{hash::kPublicKey, clock_, [this] { changed_.NotifyAll(); }};
   metrics::Exporter exporter_;
   RouterMetrics metrics_{exporter_, "least_loaded"};
   LeastLoaded policy_;
