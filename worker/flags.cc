@@ -153,7 +153,7 @@ absl::Status ReadNumbers(const Raw& raw, Flags& flags) {
   QANAT_RETURN_IF_ERROR(cli::ReadNumber("--queue-requests", raw.queue_requests, engine.queue_requests));
   QANAT_RETURN_IF_ERROR(cli::ReadNumber("--queue-tokens", raw.queue_tokens, engine.queue_tokens));
   QANAT_RETURN_IF_ERROR(ReadClassDefaults(raw.class_defaults, engine.class_defaults));
-  QANAT_RETURN_IF_ERROR(cli::ReadDuration("--stall-limit", raw.stall_limit, flags.stall_limit));
+  QANAT_RETURN_IF_ERROR(cli::ReadDuration("--stall-limit", raw.stall_limit, engine.stall_limit));
   QANAT_RETURN_IF_ERROR(cli::ReadDuration("--drain-limit", raw.drain_limit, flags.drain_limit));
   return cli::ReadDuration("--watchdog", raw.watchdog, flags.watchdog);
 }

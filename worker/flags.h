@@ -22,7 +22,6 @@ struct Flags {
   // engine.num_blocks 0: from kv_memory; engine.context_length is the model's.
   engine::EngineOptions engine;
   int64_t kv_memory = 0;  // bytes; 0: half of free memory
-  Duration stall_limit = std::chrono::seconds(30);
   Duration drain_limit = std::chrono::seconds(30);
   Duration watchdog = std::chrono::seconds(10);
   std::string log_format = "text";

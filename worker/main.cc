@@ -154,7 +154,7 @@ class Worker {
                  metrics_,
                  live_,
                  [this] { return random_.Draw(); },
-                 flags.stall_limit},
+                 flags.engine.stall_limit},
         inference_(context_),
         models_(context_),
         worker_service_(context_) {}

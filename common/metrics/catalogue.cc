@@ -10,6 +10,8 @@ namespace {
 
 constexpr Metric kCatalogue[] = {
     {"qanat_worker_requests_running", Type::kGauge, "model", Buckets::kNone, "Sequences in the running set"},
+    {"qanat_worker_streams_stalled", Type::kGauge, "model", Buckets::kNone,
+     "Sequences paused by slow readers"},
     {"qanat_worker_requests_waiting", Type::kGauge, "model", Buckets::kNone, "Requests in the waiting queue"},
     {"qanat_worker_waiting_tokens", Type::kGauge, "model", Buckets::kNone,
      "Uncached prompt tokens in the waiting queue"},

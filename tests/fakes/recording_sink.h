@@ -12,7 +12,7 @@
 namespace qanat::fakes {
 
 // Aborts on a gap or a repeat in the output, a second end, and tokens after the end. Threads: any.
-class RecordingSink final : public engine::TokenSink {
+class RecordingSink : public engine::TokenSink {
  public:
   void OnTokens(int32_t first, absl::Span<const TokenId> tokens) override EXCLUDES(mu_) {
     MutexLock lock(mu_);

@@ -1,14 +1,20 @@
 #include "worker/engine/engine.h"
 
+#include <algorithm>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/error.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
+#include "common/base/units.h"
 #include "worker/engine/door.h"
 #include "worker/engine/inbox.h"
 #include "worker/engine/scheduler.h"
@@ -62,11 +68,15 @@ struct Engine::Impl {
   absl::StatusOr<SequenceId> Submit(Request request);
   EngineSnapshot Snapshot() const;
   bool Step();
+  bool WaitForWork();
   void CheckInvariants() const;
+  bool HasWork() const { return !scheduler.running().empty() || scheduler.waiting().size() > 0; }
 
   // The phases of a step.
   void DrainInbox();
+  void Resume(SequenceId id);
   void ExpireDeadlines(Time now);
+  void PauseStalled(Time now);
   InFlight PlanStep(Time now);
   void BuildBatch(InFlight& step) const;
   StepOutput LaunchAndCollect(InFlight& step);
@@ -74,7 +84,9 @@ struct Engine::Impl {
   bool Settle();
 
   void CommitRow(const PlannedRow& row, const SequenceOutput& output, Time now);
-  void End(Sequence& sequence, EndReason reason, Time now);
+  void End(Sequence& sequence, EndReason reason, Time now) { End(sequence, reason, now, StatusOf(reason)); }
+  void End(Sequence& sequence, EndReason reason, Time now, absl::Status status);
+  absl::Status ReaderStalled() const;
   void LeaveDoor(int32_t requests, int64_t tokens);
   void Publish();
 
@@ -95,6 +107,7 @@ struct Engine::Impl {
   Scheduler scheduler;
   absl::flat_hash_map<SequenceId, std::unique_ptr<Sequence>> sequences;  // accepted, not ended
   std::set<std::pair<Time, SequenceId>> deadlines;                       // of these, where they have one
+  std::map<SequenceId, Time> stalled;                                    // the paused: when they are given up
   uint64_t num_steps = 0;
   uint64_t num_accepted = 0;
   uint64_t num_ended = 0;
@@ -103,6 +116,7 @@ struct Engine::Impl {
 
   // What callers have not been told yet; empty between steps.
   std::vector<Token> untold_tokens;
+  std::vector<const Sequence*> untold_pauses;
   std::vector<Ended> untold_ends;
   int32_t left_requests = 0;  // left the queue, still counted by the door
   int64_t left_tokens = 0;
@@ -140,6 +154,17 @@ absl::StatusOr<SequenceId> Engine::Impl::Submit(Request request) {
   return id;
 }
 
+// Who runs or waits can always be worked on, so there is nothing to wait for, deadlines included. The paused
+// wait for mail, or for the time when they are given up.
+bool Engine::Impl::WaitForWork() {
+  if (HasWork()) return !inbox.closed();
+  std::optional<Time> until;
+  if (!deadlines.empty()) until = deadlines.begin()->first;
+  for (const auto& [id, given_up] : stalled) until = std::min(until.value_or(given_up), given_up);
+  if (!until.has_value()) return inbox.Wait(std::nullopt);
+  return inbox.Wait(std::max(*until - clock.Now(), Duration::zero()));
+}
+
 EngineSnapshot Engine::Impl::Snapshot() const {
   MutexLock lock(mu);
   EngineSnapshot result = snapshot;
@@ -154,7 +179,8 @@ bool Engine::Impl::Step() {
   const Time begin = clock.Now();
   DrainInbox();
   ExpireDeadlines(begin);
-  if (sequences.empty()) return Settle();
+  PauseStalled(begin);
+  if (!HasWork()) return Settle();
   stats = {};
   InFlight step = PlanStep(begin);
   BuildBatch(step);
@@ -185,6 +211,7 @@ void Engine::Impl::DrainInbox() {
     sequences.emplace(submission.id, std::move(sequence));
     ++num_accepted;
   }
+  for (const Resumption& resumption : mail.resumptions) Resume(resumption.id);
   const Time now = clock.Now();
   for (const Cancellation& cancellation : mail.cancellations) {
     const auto it = sequences.find(cancellation.id);
@@ -196,6 +223,23 @@ void Engine::Impl::ExpireDeadlines(Time now) {
   while (!deadlines.empty() && deadlines.begin()->first <= now) {
     End(*sequences.at(deadlines.begin()->second), EndReason::kDeadline, now);
   }
+  for (auto it = stalled.begin(); it != stalled.end();) {
+    Sequence& sequence = *sequences.at(it->first);
+    const bool over = it->second <= now;
+    ++it;  // End takes it out
+    if (over) End(sequence, EndReason::kCancelled, now, ReaderStalled());
+  }
+}
+
+void Engine::Impl::PauseStalled(Time now) {
+  for (Sequence* sequence : scheduler.PauseStalled()) {
+    stalled.emplace(sequence->id(), now + options.stall_limit);
+    untold_pauses.push_back(sequence);
+  }
+}
+
+void Engine::Impl::Resume(SequenceId id) {
+  if (stalled.erase(id) > 0) scheduler.Resume(*sequences.at(id));
 }
 
 InFlight Engine::Impl::PlanStep(Time now) {
@@ -270,12 +314,19 @@ void Engine::Impl::CommitRow(const PlannedRow& row, const SequenceOutput& output
   if (end.has_value()) End(sequence, *end, now);
 }
 
-void Engine::Impl::End(Sequence& sequence, EndReason reason, Time now) {
+absl::Status Engine::Impl::ReaderStalled() const {
+  return WithReason(
+      absl::CancelledError(absl::StrCat("the reader took nothing for ", FormatDuration(options.stall_limit))),
+      "READER_STALLED");
+}
+
+void Engine::Impl::End(Sequence& sequence, EndReason reason, Time now, absl::Status status) {
   scheduler.Remove(sequence);
   if (!sequence.ever_admitted()) LeaveDoor(1, sequence.num_prompt_tokens());
   if (const auto deadline = sequence.request().deadline) deadlines.erase({*deadline, sequence.id()});
+  stalled.erase(sequence.id());
   Ended ended;
-  ended.outcome = sequence.End(reason, StatusOf(reason), now);
+  ended.outcome = sequence.End(reason, std::move(status), now);
   ended.total = now - sequence.arrival();
   const auto it = sequences.find(sequence.id());
   ended.sequence = std::move(it->second);
@@ -293,11 +344,12 @@ void Engine::Impl::LeaveDoor(int32_t requests, int64_t tokens) {
 // was nothing to tell.
 bool Engine::Impl::Settle() {
   Publish();
-  const bool any = !untold_tokens.empty() || !untold_ends.empty();
+  const bool any = !untold_tokens.empty() || !untold_pauses.empty() || !untold_ends.empty();
   for (const Token& token : std::exchange(untold_tokens, {})) {
     const absl::Span<const TokenId> output = token.sequence->output();
     token.sequence->request().sink->OnTokens(token.position, output.subspan(token.position, 1));
   }
+  for (const Sequence* sequence : std::exchange(untold_pauses, {})) sequence->request().sink->OnPaused();
   for (const Ended& ended : std::exchange(untold_ends, {})) {
     metrics.OnEnd(ended.outcome, ended.total);
     ended.sequence->request().sink->OnEnd(ended.outcome);
@@ -310,8 +362,9 @@ void Engine::Impl::Publish() {
   const WaitingQueue& waiting = scheduler.waiting();
   EngineSnapshot now;
   now.running = static_cast<int32_t>(scheduler.running().size());
-  now.waiting = waiting.num_preempted();
-  now.waiting_tokens = waiting.preempted_prompt_tokens();
+  now.waiting = waiting.num_started();
+  now.waiting_tokens = waiting.started_prompt_tokens();
+  now.paused = scheduler.num_paused();
   now.total_blocks = pool.num_blocks();
   now.free_blocks = pool.num_free();
   now.cached_blocks = pool.num_cached();
@@ -326,11 +379,13 @@ void Engine::Impl::Publish() {
 void Engine::Impl::CheckInvariants() const {
   scheduler.CheckInvariants();
   const WaitingQueue& waiting = scheduler.waiting();
-  QANAT_CHECK(sequences.size() == scheduler.running().size() + static_cast<size_t>(waiting.size()));
+  QANAT_CHECK(sequences.size() ==
+              scheduler.running().size() + static_cast<size_t>(waiting.size()) + stalled.size());
+  QANAT_CHECK(scheduler.num_paused() == static_cast<int32_t>(stalled.size()));
   QANAT_CHECK(num_accepted == num_ended + sequences.size()) << "every accepted request ends once";
-  QANAT_CHECK(untold_tokens.empty() && untold_ends.empty());
+  QANAT_CHECK(untold_tokens.empty() && untold_pauses.empty() && untold_ends.empty());
   // The inbox may hold more.
-  QANAT_CHECK(door.requests() >= waiting.size() - waiting.num_preempted());
+  QANAT_CHECK(door.requests() >= waiting.size() - waiting.num_started());
   QANAT_CHECK(door.requests() <= options.queue_requests && door.tokens() <= options.queue_tokens);
 }
 
@@ -344,17 +399,15 @@ absl::StatusOr<SequenceId> Engine::Submit(Request request) { return impl_->Submi
 
 void Engine::Cancel(SequenceId id, EndReason reason) { impl_->inbox.Put(Cancellation{id, reason}); }
 
+void Engine::Resume(SequenceId id) { impl_->inbox.Put(Resumption{id}); }
+
 void Engine::Drain() { impl_->door.Close(); }
 
 EngineSnapshot Engine::Snapshot() const { return impl_->Snapshot(); }
 
 bool Engine::Step() { return impl_->Step(); }
 
-bool Engine::WaitForWork() {
-  // Accepted work can always run: there is nothing to wait for, deadlines included.
-  if (!impl_->sequences.empty()) return !impl_->inbox.closed();
-  return impl_->inbox.Wait();
-}
+bool Engine::WaitForWork() { return impl_->WaitForWork(); }
 
 void Engine::Shutdown() {
   impl_->door.Close();

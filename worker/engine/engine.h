@@ -22,7 +22,8 @@ namespace qanat::engine {
 // A consistent picture of the engine as of its last step, for metrics, load reports and tests.
 struct EngineSnapshot {
   int32_t running = 0;
-  int32_t waiting = 0;         // accepted, not running (inbox included)
+  int32_t waiting = 0;         // accepted, not running and not paused (inbox included)
+  int32_t paused = 0;          // until their readers catch up
   int64_t waiting_tokens = 0;  // prompt tokens of the waiting
   int32_t total_blocks = 0;
   int32_t free_blocks = 0;        // free and holding nothing of use
@@ -58,6 +59,9 @@ class Engine {
   // delivered, which may have run past the stop: the service counts the ones that make up the answer.
   void Cancel(SequenceId id, EndReason reason);
 
+  // The sink of a paused sequence has room again. Ignored for any other.
+  void Resume(SequenceId id);
+
   // Refuses what comes from now on; what is accepted runs on.
   void Drain();
 
@@ -66,8 +70,8 @@ class Engine {
   // One step: drain the inbox, plan, reserve, build, launch and collect, commit. False when there was nothing
   // to do.
   bool Step();
-  // Blocks the engine thread until there is something to do or Shutdown() was called. Accepted requests
-  // always are: it sleeps past no deadline. False after Shutdown().
+  // Blocks the engine thread until there is something to do or Shutdown() was called: requests that run or
+  // wait always are, and it sleeps past no deadline. False after Shutdown().
   bool WaitForWork();
   // Wakes WaitForWork for good. What is still in flight ends as CANCELLED in the destructor.
   void Shutdown();

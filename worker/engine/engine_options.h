@@ -24,6 +24,9 @@ struct EngineOptions {
   std::array<Duration, 3> class_defaults = {std::chrono::seconds(1), std::chrono::seconds(10),
                                             std::chrono::minutes(10)};
 
+  // A sequence that its reader keeps paused for so long is cancelled.
+  Duration stall_limit = std::chrono::seconds(30);
+
   // INVALID_ARGUMENT naming the flag that is out of range.
   absl::Status Validate() const;
 };

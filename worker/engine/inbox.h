@@ -1,6 +1,7 @@
 // What other threads have for the engine thread.
 #pragma once
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,14 +23,20 @@ struct Cancellation {
   EndReason reason = EndReason::kCancelled;
 };
 
+// A paused sequence may go on.
+struct Resumption {
+  SequenceId id{};
+};
+
 struct Mail {
   std::vector<Submission> submissions;
   std::vector<Cancellation> cancellations;
+  std::vector<Resumption> resumptions;
 
-  bool empty() const { return submissions.empty() && cancellations.empty(); }
+  bool empty() const { return submissions.empty() && cancellations.empty() && resumptions.empty(); }
 };
 
-// What: a mailbox. The door bounds the submissions in it; cancellations are small and gone with the next
+// What: a mailbox. The door bounds the submissions in it; the other mail is small and gone with the next
 // step. Threads: any puts, one takes. A lock is held for a move only. Errors: none.
 class Inbox {
  public:
@@ -47,16 +54,27 @@ class Inbox {
     }
     changed_.NotifyOne();
   }
+  void Put(Resumption resumption) EXCLUDES(mu_) {
+    {
+      MutexLock lock(mu_);
+      mail_.resumptions.push_back(resumption);
+    }
+    changed_.NotifyOne();
+  }
   // All that came since the last call.
   Mail Take() EXCLUDES(mu_) {
     MutexLock lock(mu_);
     return std::exchange(mail_, {});
   }
 
-  // Waits for mail. False when the inbox is closed.
-  bool Wait() EXCLUDES(mu_) {
+  // Waits for mail, at most for `timeout` where it is set. False when the inbox is closed.
+  bool Wait(std::optional<Duration> timeout) EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    while (mail_.empty() && !closed_) changed_.Wait(mu_);
+    if (timeout.has_value()) {
+      if (mail_.empty() && !closed_) changed_.WaitFor(mu_, *timeout);
+    } else {
+      while (mail_.empty() && !closed_) changed_.Wait(mu_);
+    }
     return !closed_;
   }
   void Close() EXCLUDES(mu_) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -42,6 +43,10 @@ class TokenSink {
   // `first` is the position in the output of tokens[0]: no gap and no repeat from call to call, whatever
   // preemptions there were.
   virtual void OnTokens(int32_t first, absl::Span<const TokenId> tokens) = 0;
+  // How many tokens it takes now. Without room for the next one its sequence is paused.
+  virtual int32_t Room() const { return std::numeric_limits<int32_t>::max(); }
+  // Its sequence was paused and computes nothing until Engine::Resume. Comes at most once before that.
+  virtual void OnPaused() {}
   // Exactly once, after the last OnTokens.
   virtual void OnEnd(const Outcome& outcome) = 0;
 };

@@ -38,6 +38,25 @@ StepPlan Scheduler::Plan(Time now) {
   return plan;
 }
 
+std::vector<Sequence*> Scheduler::PauseStalled() {
+  std::vector<Sequence*> stalled;
+  for (Sequence* sequence : running_) {
+    if (sequence->request().sink->Room() < 1) stalled.push_back(sequence);
+  }
+  for (Sequence* sequence : stalled) {
+    StopRunning(IndexOf(*sequence));
+    sequence->Pause();
+    ++num_paused_;
+  }
+  return stalled;
+}
+
+void Scheduler::Resume(Sequence& sequence) {
+  sequence.Resume();
+  --num_paused_;
+  waiting_.Add(sequence);
+}
+
 void Scheduler::PlanDecodes(StepPlan& plan) {
   // Preemption takes sequences behind `i` out, or the one at `i` when it is the last.
   for (size_t i = 0; i < running_.size(); ++i) {
@@ -203,11 +222,18 @@ int32_t Scheduler::Commit(const PlannedRow& row) {
 }
 
 void Scheduler::Remove(Sequence& sequence) {
-  if (sequence.state() == Sequence::State::kWaiting) {
-    waiting_.Remove(sequence);
-  } else {
-    StopRunning(IndexOf(sequence));
+  switch (sequence.state()) {
+    case Sequence::State::kWaiting:
+      return waiting_.Remove(sequence);
+    case Sequence::State::kRunning:
+      return StopRunning(IndexOf(sequence));
+    case Sequence::State::kPaused:
+      --num_paused_;
+      return;
+    case Sequence::State::kEnded:
+      break;
   }
+  QANAT_CHECK(false) << "it has ended";
 }
 
 void Scheduler::StartRunning(Sequence& sequence) {

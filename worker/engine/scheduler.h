@@ -40,17 +40,23 @@ class Scheduler {
 
   // REQUIRES: kWaiting and new.
   void Add(Sequence& sequence) { waiting_.Add(sequence); }
+  // Pauses the running whose sinks have no room for what a step would give them: they give up seat and
+  // blocks, and leave the order. REQUIRES: as Plan.
+  std::vector<Sequence*> PauseStalled();
+  // It waits again, at its old place. REQUIRES: kPaused.
+  void Resume(Sequence& sequence);
   // Takes it out of whichever set it is in and gives its blocks back. REQUIRES: added, not removed.
   void Remove(Sequence& sequence);
 
   // REQUIRES: every row of the plan before was committed or its sequence removed. Not empty if any sequence
-  // is here.
+  // is running or waiting.
   StepPlan Plan(Time now);
 
   // A row ran: publishes the blocks that it filled. Returns Sequence::Advance's answer.
   int32_t Commit(const PlannedRow& row);
 
   const std::vector<Sequence*>& running() const { return running_; }
+  int32_t num_paused() const { return num_paused_; }
   const WaitingQueue& waiting() const { return waiting_; }
   const Producing& producing() const { return producing_; }
   // Tokens with keys and values in referenced blocks, each block counted once.
@@ -97,6 +103,7 @@ class Scheduler {
   kv::KvManager& kv_;
   std::vector<Sequence*> running_;  // sorted: at most max_seqs, so insertion is a short move
   WaitingQueue waiting_;
+  int32_t num_paused_ = 0;
   Producing producing_;
   int64_t running_worst_blocks_ = 0;  // sum of WorstBlocks over running_
   int32_t num_guarded_ = 0;           // of running_, preempted kMaxPreemptions times

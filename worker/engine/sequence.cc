@@ -70,6 +70,17 @@ void Sequence::Preempt() {
   ++num_preemptions_;
 }
 
+void Sequence::Pause() {
+  QANAT_CHECK(state_ == State::kRunning && table_.size() == 0);
+  state_ = State::kPaused;
+  num_computed_ = 0;
+}
+
+void Sequence::Resume() {
+  QANAT_CHECK(state_ == State::kPaused);
+  state_ = State::kWaiting;
+}
+
 Outcome Sequence::End(EndReason reason, absl::Status status, Time now) {
   QANAT_CHECK(state_ != State::kEnded && table_.size() == 0);
   state_ = State::kEnded;

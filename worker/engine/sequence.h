@@ -27,11 +27,11 @@ struct Order {
 
 // What: the state machine of a generation.
 //
-//                Admit             End
-//     kWaiting --------> kRunning -----> kEnded
-//        |  ^               |               ^
-//        |  +--- Preempt ---+               |
-//        +---------------- End -------------+
+//                Admit              End
+//     kWaiting --------> kRunning ------> kEnded
+//        ^  ^               |  |        (from any)
+//        |  +--- Preempt ---+  | Pause
+//        +------ Resume ---- kPaused
 //
 // There is no prefill and no decode: a running sequence computes until num_computed() reaches num_tokens(),
 // and computing the last token draws the next one. Owns: tokens, block table. Ended, it owns no block.
@@ -41,7 +41,7 @@ struct Order {
 // running has no block and nothing computed.
 class Sequence {
  public:
-  enum class State : uint8_t { kWaiting, kRunning, kEnded };
+  enum class State : uint8_t { kWaiting, kRunning, kPaused, kEnded };
 
   // `table` is empty.
   Sequence(SequenceId id, Request request, Time arrival, const EngineOptions& options, kv::BlockTable table);
@@ -82,6 +82,9 @@ class Sequence {
   std::optional<EndReason> Append(TokenId token, Time now);
   // Forgets what is computed; the tokens stay, to be computed again. REQUIRES: the table is released.
   void Preempt();
+  // The same, by the will of its reader, until Resume.
+  void Pause();
+  void Resume();
   // REQUIRES: the table is released. `status` as in Outcome.
   Outcome End(EndReason reason, absl::Status status, Time now);
 

@@ -14,6 +14,7 @@ namespace qanat::engine {
 // A place in the queue, with what the scheduler noted on it.
 struct Waiting {
   Sequence* sequence;
+  bool started;                            // ran before it came to wait here
   int32_t passed_by = 0;                   // smaller ones admitted while this one did not fit
   std::optional<hash::BlockHash> awaited;  // a block that a running sequence was computing at the last look
 };
@@ -24,15 +25,16 @@ class WaitingQueue {
   using Map = std::map<Order, Waiting>;
 
   void Add(Sequence& sequence) {
-    const bool added = map_.emplace(sequence.order(), Waiting{&sequence, 0, std::nullopt}).second;
+    const auto [place, added] =
+        map_.emplace(sequence.order(), Waiting{&sequence, sequence.ever_admitted(), 0, std::nullopt});
     QANAT_CHECK(added);
-    Count(sequence, 1);
+    Count(place->second, 1);
   }
   void Remove(Sequence& sequence) { Remove(map_.find(sequence.order())); }
   // The place after it.
   Map::iterator Remove(Map::iterator place) {
     QANAT_CHECK(place != map_.end());
-    Count(*place->second.sequence, -1);
+    Count(place->second, -1);
     return map_.erase(place);
   }
 
@@ -42,19 +44,19 @@ class WaitingQueue {
   Map::const_iterator end() const { return map_.end(); }
   int32_t size() const { return static_cast<int32_t>(map_.size()); }
   // Of these, the ones that ran before.
-  int32_t num_preempted() const { return num_preempted_; }
-  int64_t preempted_prompt_tokens() const { return preempted_prompt_tokens_; }
+  int32_t num_started() const { return num_started_; }
+  int64_t started_prompt_tokens() const { return started_prompt_tokens_; }
 
  private:
-  void Count(const Sequence& sequence, int32_t sign) {
-    if (sequence.num_preemptions() == 0) return;
-    num_preempted_ += sign;
-    preempted_prompt_tokens_ += sign * static_cast<int64_t>(sequence.num_prompt_tokens());
+  void Count(const Waiting& place, int32_t sign) {
+    if (!place.started) return;
+    num_started_ += sign;
+    started_prompt_tokens_ += sign * static_cast<int64_t>(place.sequence->num_prompt_tokens());
   }
 
   Map map_;
-  int32_t num_preempted_ = 0;
-  int64_t preempted_prompt_tokens_ = 0;
+  int32_t num_started_ = 0;
+  int64_t started_prompt_tokens_ = 0;
 };
 
 }  // namespace qanat::engine

@@ -17,6 +17,9 @@ namespace {
 // Text and ids of one stream that wait to be taken before tokens are left alone. With as much again in the
 // write under way a stream stays below 256 KiB.
 constexpr size_t kMaxPendingBytes = 64 << 10;
+// Tokens of one stream that the engine may tell ahead of the text. A page of text: enough for any reader that
+// reads at all.
+constexpr int32_t kMaxUntoldTokens = 1024;
 constexpr std::chrono::milliseconds kRetryAfter(500);
 
 engine::Priority ToEngine(api::Priority priority) {
@@ -125,6 +128,7 @@ void Generation::Submit(engine::Request request) {
   }
   // An Abort before id_ was set had nobody to tell.
   if (aborted.has_value()) context_.engine.Cancel(*id, aborted->reason);
+  ResumeIfRoom();
   Notify();
 }
 
@@ -162,6 +166,44 @@ void Generation::OnTokens(int32_t first, absl::Span<const TokenId> tokens) {
     inbox_.insert(inbox_.end(), tokens.begin(), tokens.end());
   }
   Notify();
+}
+
+int32_t Generation::RoomLocked() const {
+  if (reader_paused_) return 0;
+  return kMaxUntoldTokens - static_cast<int32_t>(inbox_.size() + backlog_size_);
+}
+
+int32_t Generation::Room() const {
+  MutexLock lock(mu_);
+  return RoomLocked();
+}
+
+void Generation::OnPaused() {
+  {
+    MutexLock lock(mu_);
+    paused_ = true;
+  }
+  // The reader may have caught up since the engine looked.
+  ResumeIfRoom();
+}
+
+void Generation::ResumeIfRoom() {
+  SequenceId id;
+  {
+    MutexLock lock(mu_);
+    if (!paused_ || ToInt(id_) == 0 || RoomLocked() < kMaxUntoldTokens / 2) return;
+    paused_ = false;
+    id = id_;
+  }
+  context_.engine.Resume(id);
+}
+
+void Generation::SetReaderPaused(bool paused) {
+  {
+    MutexLock lock(mu_);
+    reader_paused_ = paused;
+  }
+  ResumeIfRoom();
 }
 
 void Generation::OnEnd(const engine::Outcome& outcome) {
@@ -204,6 +246,11 @@ void Generation::Advance() {
     return End(*std::move(refused));
   }
   AppendBacklog();
+  {
+    MutexLock lock(mu_);
+    backlog_size_ = backlog_.size();
+  }
+  ResumeIfRoom();
   if (outcome.has_value() && backlog_.empty()) Conclude(*outcome);
 }
 

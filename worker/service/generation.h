@@ -59,7 +59,12 @@ class Generation final : public engine::TokenSink, public std::enable_shared_fro
   void Abort(engine::EndReason reason, absl::Status why);
 
   void OnTokens(int32_t first, absl::Span<const TokenId> tokens) override EXCLUDES(mu_);
+  int32_t Room() const override EXCLUDES(mu_);
+  void OnPaused() override EXCLUDES(mu_);
   void OnEnd(const engine::Outcome& outcome) override EXCLUDES(mu_);
+
+  // The reader takes nothing for now, or does again.
+  void SetReaderPaused(bool paused) EXCLUDES(mu_);
 
   // --- The transport's side ---
   // Works up what the engine has told; the functions below tell the result. It leaves tokens alone while a
@@ -90,6 +95,9 @@ class Generation final : public engine::TokenSink, public std::enable_shared_fro
   void Notify() EXCLUDES(mu_);
 
   void AppendBacklog();
+  int32_t RoomLocked() const REQUIRES(mu_);
+  // Lets a paused sequence go on when there is room for a good deal.
+  void ResumeIfRoom() EXCLUDES(mu_);
   void Conclude(const engine::Outcome& outcome);
   absl::Status StatusOf(engine::EndReason reason, const engine::Outcome& outcome) const EXCLUDES(mu_);
   v1::GenerateResponse LastResponse(engine::EndReason reason, const engine::Outcome& outcome);
@@ -110,6 +118,9 @@ class Generation final : public engine::TokenSink, public std::enable_shared_fro
   bool accepted_ GUARDED_BY(mu_) = false;
   std::optional<Aborted> aborted_ GUARDED_BY(mu_);
   std::vector<TokenId> inbox_ GUARDED_BY(mu_);  // told, not yet worked up
+  size_t backlog_size_ GUARDED_BY(mu_) = 0;     // as of the last Advance
+  bool reader_paused_ GUARDED_BY(mu_) = false;  // the router asked for nothing more
+  bool paused_ GUARDED_BY(mu_) = false;         // the engine computes nothing
   std::optional<engine::Outcome> outcome_ GUARDED_BY(mu_);
   std::optional<absl::Status> refused_ GUARDED_BY(mu_);
 

@@ -50,21 +50,27 @@ absl::Status SessionReactor::Handle(const std::shared_ptr<cluster::v1::SessionRe
   switch (request->command_case()) {
     case cluster::v1::SessionRequest::kStart:
       return HandleStart(request);
-    case cluster::v1::SessionRequest::kCancel: {
-      std::shared_ptr<SessionCall> call;
-      {
-        MutexLock lock(mu_);
-        const auto it = calls_.find(request->cancel().call_id());
-        if (it != calls_.end()) call = it->second;
+    // A call that is not there has ended: the two messages crossed.
+    case cluster::v1::SessionRequest::kCancel:
+      if (const auto call = Find(request->cancel().call_id())) {
+        call->generation->Abort(engine::EndReason::kCancelled, CallerLeft());
       }
-      // One that is not there has ended: the two messages crossed.
-      if (call != nullptr) call->generation->Abort(engine::EndReason::kCancelled, CallerLeft());
       return absl::OkStatus();
-    }
+    case cluster::v1::SessionRequest::kPause:
+      if (const auto call = Find(request->pause().call_id())) {
+        call->generation->SetReaderPaused(request->pause().paused());
+      }
+      return absl::OkStatus();
     case cluster::v1::SessionRequest::COMMAND_NOT_SET:
       break;  // a newer router's: features are agreed on in GetInfo
   }
   return absl::OkStatus();
+}
+
+std::shared_ptr<SessionReactor::SessionCall> SessionReactor::Find(uint64_t id) {
+  MutexLock lock(mu_);
+  const auto it = calls_.find(id);
+  return it == calls_.end() ? nullptr : it->second;
 }
 
 absl::Status SessionReactor::HandleStart(const std::shared_ptr<cluster::v1::SessionRequest>& request) {

@@ -56,6 +56,8 @@ class SessionReactor final
 
   absl::Status Handle(const std::shared_ptr<cluster::v1::SessionRequest>& request) EXCLUDES(mu_);
   absl::Status HandleStart(const std::shared_ptr<cluster::v1::SessionRequest>& request) EXCLUDES(mu_);
+  // Null: it has ended. Shared: the reaction may outlast the call.
+  std::shared_ptr<SessionCall> Find(uint64_t id) EXCLUDES(mu_);
   void MarkDirty(std::shared_ptr<SessionCall> call) EXCLUDES(mu_);
 
   void Drain() EXCLUDES(mu_);

@@ -10,6 +10,7 @@ namespace {
 void ReadEngine(const std::string& model, int block_size, const engine::EngineSnapshot& now,
                 metrics::Scrape& scrape) {
   scrape.Set("qanat_worker_requests_running", {model}, now.running);
+  scrape.Set("qanat_worker_streams_stalled", {model}, now.paused);
   scrape.Set("qanat_worker_requests_waiting", {model}, now.waiting);
   scrape.Set("qanat_worker_waiting_tokens", {model}, static_cast<double>(now.waiting_tokens));
   scrape.Set("qanat_worker_kv_blocks", {model, "free"}, now.free_blocks);

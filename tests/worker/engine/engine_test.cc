@@ -493,6 +493,97 @@ TEST_F(EngineTest, EvictionsAreTold) {
   EXPECT_EQ(evictions, 5) << "two of the eight blocks held nothing, and the second takes seven";
 }
 
+// A sink that takes a number of tokens and no more.
+class NarrowSink final : public fakes::RecordingSink {
+ public:
+  explicit NarrowSink(int32_t room) : room_(room) {}
+  int32_t Room() const override { return room_ - static_cast<int32_t>(tokens().size()); }
+  void OnPaused() override { ++pauses_; }
+  void Widen(int32_t room) { room_ = room; }
+  int pauses() const { return pauses_; }
+
+ private:
+  int32_t room_;
+  int pauses_ = 0;
+};
+
+TEST_F(EngineTest, PausesWhoseReaderTakesNoMoreAndGoesOnWhereItWas) {
+  Request slow = MakeRequest(10, 30);
+  const auto sink = std::make_shared<NarrowSink>(5);
+  slow.sink = sink;
+  const Request other = MakeRequest(10, 40, 500);
+  const SequenceId id = rig().Submit(slow);
+  rig().Submit(other);
+  while (Snapshot().paused == 0) rig().Step();
+  EXPECT_EQ(sink->tokens().size(), 5u);
+  EXPECT_EQ(sink->pauses(), 1);
+  EXPECT_EQ(Snapshot().running, 1) << "it gives up its seat";
+  rig().RunAll();
+  EXPECT_TRUE(SinkOf(other).ended()) << "and holds nobody up";
+  EXPECT_EQ(Snapshot().referenced_blocks, 0) << "nor any memory";
+  sink->Widen(100);
+  rig().engine->Resume(id);
+  rig().engine->Resume(id);  // said twice: nothing more happens
+  rig().RunAll();
+  EXPECT_EQ(sink->tokens(), rig().Answer(slow));
+  EXPECT_EQ(sink->outcome().reason, EndReason::kLength);
+  EXPECT_EQ(sink->outcome().preemptions, 0);
+  EXPECT_EQ(sink->pauses(), 1);
+  ExpectIdleAndClean();
+}
+
+TEST_F(EngineTest, AReaderThatStaysAwayTooLongLosesItsRequest) {
+  EngineOptions options = SmallOptions();
+  options.stall_limit = milliseconds(50);
+  Start(options);
+  Request slow = MakeRequest(10, 30);
+  const auto sink = std::make_shared<NarrowSink>(1);
+  slow.sink = sink;
+  rig().Submit(slow);
+  while (Snapshot().paused == 0) rig().Step();
+  rig().clock.Advance(milliseconds(48));
+  rig().Step();
+  EXPECT_FALSE(sink->ended());
+  rig().clock.Advance(milliseconds(2));
+  rig().Step();
+  ASSERT_TRUE(sink->ended());
+  EXPECT_EQ(sink->outcome().reason, EndReason::kCancelled);
+  EXPECT_EQ(ReasonOf(sink->outcome().status), "READER_STALLED");
+  ExpectIdleAndClean();
+}
+
+TEST_F(EngineTest, ThePausedAreCancelledAndExpireLikeAnybody) {
+  Request cancelled = MakeRequest(10, 30);
+  cancelled.sink = std::make_shared<NarrowSink>(1);
+  Request expired = MakeRequest(10, 30, 500);
+  expired.sink = std::make_shared<NarrowSink>(1);
+  expired.deadline = rig().clock.Now() + milliseconds(500);
+  const SequenceId id = rig().Submit(cancelled);
+  rig().Submit(expired);
+  while (Snapshot().paused < 2) rig().Step();
+  rig().engine->Cancel(id, EndReason::kCancelled);
+  rig().Step();
+  EXPECT_EQ(SinkOf(cancelled).outcome().reason, EndReason::kCancelled);
+  rig().clock.Advance(milliseconds(500));
+  rig().Step();
+  EXPECT_EQ(SinkOf(expired).outcome().reason, EndReason::kDeadline);
+  ExpectIdleAndClean();
+}
+
+TEST_F(EngineTest, WaitingForWorkSleepsPastNoPausedRequestsEnd) {
+  EngineOptions options = SmallOptions();
+  options.stall_limit = milliseconds(50);
+  Start(options);
+  Request slow = MakeRequest(10, 30);
+  slow.sink = std::make_shared<NarrowSink>(1);
+  rig().Submit(slow);
+  while (Snapshot().paused == 0) rig().Step();
+  rig().clock.Advance(milliseconds(50));
+  EXPECT_TRUE(rig().engine->WaitForWork());
+  rig().Step();
+  EXPECT_TRUE(SinkOf(slow).ended());
+}
+
 TEST_F(EngineTest, TimesAreTakenFromTheClock) {
   rig().runner.set_on_launch([this](const ModelBatch&) { rig().clock.Advance(milliseconds(10)); });
   const Request request = MakeRequest(10, 3);

@@ -24,7 +24,7 @@ TEST(InboxTest, TakeGivesAllInOrderAndLeavesNothing) {
 TEST(InboxTest, MailWakesWhoWaits) {
   Inbox inbox;
   std::thread waiter([&inbox] {
-    EXPECT_TRUE(inbox.Wait());
+    EXPECT_TRUE(inbox.Wait(std::nullopt));
     EXPECT_EQ(inbox.Take().cancellations.size(), 1u);
   });
   inbox.Put(Cancellation{SequenceId{1}, EndReason::kCancelled});
@@ -33,11 +33,17 @@ TEST(InboxTest, MailWakesWhoWaits) {
 
 TEST(InboxTest, ClosingWakesWhoWaitsForGood) {
   Inbox inbox;
-  std::thread waiter([&inbox] { EXPECT_FALSE(inbox.Wait()); });
+  std::thread waiter([&inbox] { EXPECT_FALSE(inbox.Wait(std::nullopt)); });
   inbox.Close();
   waiter.join();
   EXPECT_TRUE(inbox.closed());
-  EXPECT_FALSE(inbox.Wait());
+  EXPECT_FALSE(inbox.Wait(std::nullopt));
+}
+
+TEST(InboxTest, ATimeoutEndsTheWait) {
+  Inbox inbox;
+  EXPECT_TRUE(inbox.Wait(std::chrono::milliseconds(1)));
+  EXPECT_TRUE(inbox.Take().empty());
 }
 
 }  // namespace

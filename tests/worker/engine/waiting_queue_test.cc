@@ -42,16 +42,16 @@ TEST(WaitingQueueTest, AgreesWithASortedVectorOverRandomOperations) {
               [](const Sequence* a, const Sequence* b) { return a->order() < b->order(); });
     ASSERT_EQ(queue.size(), static_cast<int32_t>(twin.size()));
     size_t i = 0;
-    int32_t preempted = 0;
+    int32_t started = 0;
     int64_t tokens = 0;
     for (const auto& [order, place] : queue) {
       ASSERT_EQ(place.sequence, twin[i++]);
-      if (place.sequence->num_preemptions() == 0) continue;
-      ++preempted;
+      if (!place.sequence->ever_admitted()) continue;
+      ++started;
       tokens += place.sequence->num_prompt_tokens();
     }
-    ASSERT_EQ(queue.num_preempted(), preempted);
-    ASSERT_EQ(queue.preempted_prompt_tokens(), tokens);
+    ASSERT_EQ(queue.num_started(), started);
+    ASSERT_EQ(queue.started_prompt_tokens(), tokens);
   }
 }
 

@@ -89,6 +89,7 @@ class Worker {
     out.num_blocks = options.num_blocks;
     out.max_seqs = options.max_seqs;
     out.queue_requests = options.queue_requests;
+    out.stall_limit = options.stall_limit;
     return out;
   }
   api::WorkerInfo InfoOf(const FixtureOptions& options) const {

@@ -163,6 +163,39 @@ TEST_F(SessionTest, CancelEndsOneCallAndLeavesTheOthers) {
   EXPECT_TRUE(worker_.WaitUntilIdle());
 }
 
+cluster::SessionRequest Pause(uint64_t id, bool paused) {
+  cluster::SessionRequest request;
+  request.mutable_pause()->set_call_id(id);
+  request.mutable_pause()->set_paused(paused);
+  return request;
+}
+
+TEST_F(SessionTest, ACallThatItsRouterPausesComputesNothingUntilItGoesOn) {
+  runner_.Allow(1);
+  grpc::ClientContext context;
+  const auto stream = stub_->Session(&context);
+  ASSERT_TRUE(stream->Write(Start(1, 1, 500)));
+  HeardCalls heard;
+  for (cluster::SessionResponse message; !heard.accepted(1) && stream->Read(&message);) heard.Add(message);
+  ASSERT_TRUE(stream->Write(Pause(1, true)));
+  ASSERT_TRUE(stream->Write(Pause(77, true)));  // unknown: nothing happens
+  // Accepted, so the pause was read.
+  ASSERT_TRUE(stream->Write(Start(2, 2, 3)));
+  for (cluster::SessionResponse message; !heard.accepted(2) && stream->Read(&message);) heard.Add(message);
+  runner_.Allow(-1);
+  ASSERT_TRUE(ReadUntilEnd(*stream, 2, heard));
+  EXPECT_FALSE(heard.ended(1));
+  const engine::EngineSnapshot snapshot = worker_.engine().Snapshot();
+  EXPECT_EQ(snapshot.paused, 1);
+  EXPECT_EQ(snapshot.running, 0);
+  EXPECT_THAT(worker_.Metrics(), ::testing::HasSubstr("qanat_worker_streams_stalled{model=\"tiny\"} 1\n"));
+  ASSERT_TRUE(stream->Write(Pause(1, false)));
+  ASSERT_TRUE(ReadUntilEnd(*stream, 1, heard));
+  EXPECT_EQ(heard.call(1).ids(), std::vector<TokenId>(500, fakes::ByteToken('x')));
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
 TEST_F(SessionTest, ASessionThatBreaksCancelsAllItsCalls) {
   for (const bool politely : {true, false}) {
     runner_.Allow(1);

@@ -1,10 +1,10 @@
 #include "tests/worker/engine/simulation/history.h"
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "tests/fakes/recording_sink.h"
 
 namespace qanat::engine::simulation {
 namespace {
@@ -30,6 +30,7 @@ EngineOptions MakeOptions(Dice& dice) {
   constexpr int32_t kChunks[] = {1, 7, 64};
   options.chunk_tokens = kChunks[dice.Below(3)];
   options.prefix_cache = !dice.OneIn(4);
+  options.stall_limit = std::chrono::milliseconds(20 + dice.Below(200));
   options.queue_requests = 64;
   options.queue_tokens = 4096;
   return options;
@@ -53,8 +54,10 @@ SimRequest DrawRequest(Dice& dice, const EngineOptions& options) {
 }
 
 SimEvent DrawDisturbance(Dice& dice, int32_t step, int32_t num_requests) {
-  constexpr SimEvent::Kind kKinds[] = {SimEvent::Kind::kCancel, SimEvent::Kind::kStop, SimEvent::Kind::kFailRow};
-  return {step, kKinds[dice.Below(3)], dice.Below(num_requests)};
+  constexpr SimEvent::Kind kKinds[] = {SimEvent::Kind::kCancel, SimEvent::Kind::kStop,
+                                       SimEvent::Kind::kFailRow, SimEvent::Kind::kStall,
+                                       SimEvent::Kind::kUnstall};
+  return {step, kKinds[dice.Below(5)], dice.Below(num_requests)};
 }
 
 std::string_view NameOf(SimEvent::Kind kind) {
@@ -65,6 +68,10 @@ std::string_view NameOf(SimEvent::Kind kind) {
       return "cancel";
     case SimEvent::Kind::kStop:
       return "stop";
+    case SimEvent::Kind::kStall:
+      return "stall";
+    case SimEvent::Kind::kUnstall:
+      return "unstall";
     case SimEvent::Kind::kFailRow:
       break;
   }
@@ -110,20 +117,21 @@ Request MakeRequest(const SimRequest& sim) {
   if (sim.may_stop) {
     request.end_tokens = {static_cast<TokenId>(random() % kVocabulary), static_cast<TokenId>(random() % 30)};
   }
-  request.sink = std::make_shared<fakes::RecordingSink>();
   return request;
 }
 
 std::string Describe(const History& history) {
   const EngineOptions& o = history.options;
-  std::string text = absl::StrCat("options: blocks ", o.num_blocks, " x ", o.block_size, ", context ", o.context_length,
-                                  ", seqs ", o.max_seqs, ", batch ", o.max_batch_tokens, ", chunk ", o.chunk_tokens,
-                                  ", prefix cache ", o.prefix_cache ? "on" : "off", "\n");
+  std::string text =
+      absl::StrCat("options: blocks ", o.num_blocks, " x ", o.block_size, ", context ", o.context_length,
+                   ", seqs ", o.max_seqs, ", batch ", o.max_batch_tokens, ", chunk ", o.chunk_tokens,
+                   ", prefix cache ", o.prefix_cache ? "on" : "off", "\n");
   for (size_t i = 0; i < history.requests.size(); ++i) {
     const SimRequest& r = history.requests[i];
-    absl::StrAppend(&text, "request ", i, ": text ", r.text, ", ", r.shared, " shared of ", r.length, ", at most ",
-                    r.max_tokens, " tokens, seed ", r.seed, ", ", r.greedy ? "greedy" : "drawn", ", priority ",
-                    static_cast<int>(r.priority), r.bypass_prefix_cache ? ", bypasses the cache" : "",
+    absl::StrAppend(&text, "request ", i, ": text ", r.text, ", ", r.shared, " shared of ", r.length,
+                    ", at most ", r.max_tokens, " tokens, seed ", r.seed, ", ", r.greedy ? "greedy" : "drawn",
+                    ", priority ", static_cast<int>(r.priority),
+                    r.bypass_prefix_cache ? ", bypasses the cache" : "",
                     r.other_namespace ? ", other namespace" : "", r.may_stop ? ", may stop" : "");
     if (r.deadline_ms > 0) absl::StrAppend(&text, ", deadline ", r.deadline_ms, " ms");
     text += '\n';

@@ -1,5 +1,5 @@
-// What befalls an engine in a simulation, as data: the same history runs the same way for ever, and a part of a history is
-// a history.
+// What befalls an engine in a simulation, as data: the same history runs the same way for ever, and a part of
+// a history is a history.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ namespace qanat::engine::simulation {
 
 inline constexpr int32_t kVocabulary = 1000;
 
-// A request in few numbers. Its prompt begins with `shared` tokens of one of three texts, so that prompts share prefixes
-// of any length, and goes on with tokens drawn from `seed`.
+// A request in few numbers. Its prompt begins with `shared` tokens of one of three texts, so that prompts
+// share prefixes of any length, and goes on with tokens drawn from `seed`.
 struct SimRequest {
   int32_t text = 0;
   int32_t shared = 0;
@@ -30,7 +30,14 @@ struct SimRequest {
 };
 
 struct SimEvent {
-  enum class Kind : uint8_t { kSubmit, kCancel, kStop, kFailRow };
+  enum class Kind : uint8_t {
+    kSubmit,
+    kCancel,
+    kStop,
+    kFailRow,
+    kStall,   // its reader takes nothing more
+    kUnstall  // and takes all again
+  };
   int32_t step = 0;  // happens before this step
   Kind kind = Kind::kSubmit;
   int32_t request = 0;  // in History::requests; nothing happens to one that was not submitted yet
@@ -46,6 +53,7 @@ struct History {
 // Tiny pools, so that preemption and eviction are ordinary. Equal seeds, equal histories.
 History MakeHistory(uint64_t seed);
 
+// Without a sink.
 Request MakeRequest(const SimRequest& request);
 
 // A line for the options, one a request and one an event.

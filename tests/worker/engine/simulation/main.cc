@@ -1,5 +1,5 @@
-// engine_simulation [--seeds N] [--first S]: runs histories S .. S + N - 1; the first that fails is boiled down and
-// printed, and the exit status is 1.
+// engine_simulation [--seeds N] [--first S]: runs histories S .. S + N - 1; the first that fails is boiled
+// down and printed, and the exit status is 1.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -32,8 +32,9 @@ std::optional<std::string> SimulateAlone(const History& history) {
 // A tame simulation proves nothing. The last rule needs many seeds to show at all.
 bool IsWild(const Tally& tally, uint64_t seeds) {
   const auto n = static_cast<int64_t>(seeds);
-  return tally.preemptions > n && tally.hit_tokens > 10 * n && tally.evictions > 10 * n && tally.complete > 5 * n &&
-         tally.broken_off > n / 2 && (seeds < 1000 || tally.most_preemptions == 3);
+  return tally.preemptions > n && tally.pauses > n / 10 && tally.hit_tokens > 10 * n &&
+         tally.evictions > 10 * n && tally.complete > 5 * n && tally.broken_off > n / 2 &&
+         (seeds < 1000 || tally.most_preemptions == 3);
 }
 
 // The tallies of a child come back through its standard output.
@@ -66,12 +67,14 @@ int Main(uint64_t first, uint64_t seeds) {
     tally.Add(RunChunk(first + done, std::min(kSeedsPerChild, seeds - done)));
   }
   std::printf(
-      "%llu histories, no finding: %lld steps, %lld preemptions, %lld hit tokens, %lld evictions, %lld complete "
-      "answers, %lld broken off, at most %d preemptions of one request\n",
+      "%llu histories, no finding: %lld steps, %lld preemptions, %lld pauses, %lld hit tokens, %lld "
+      "evictions, "
+      "%lld complete answers, %lld broken off, at most %d preemptions of one request\n",
       static_cast<unsigned long long>(seeds), static_cast<long long>(tally.steps),
-      static_cast<long long>(tally.preemptions), static_cast<long long>(tally.hit_tokens),
-      static_cast<long long>(tally.evictions), static_cast<long long>(tally.complete),
-      static_cast<long long>(tally.broken_off), tally.most_preemptions);
+      static_cast<long long>(tally.preemptions), static_cast<long long>(tally.pauses),
+      static_cast<long long>(tally.hit_tokens), static_cast<long long>(tally.evictions),
+      static_cast<long long>(tally.complete), static_cast<long long>(tally.broken_off),
+      tally.most_preemptions);
   if (IsWild(tally, seeds)) return 0;
   std::puts("but they were tame: too little of what was to be tested has happened");
   return 1;

@@ -41,12 +41,14 @@ bool DropEvents(History& history, const Attempt& attempt) {
 
 // A number of a history, to be made as small as `least`.
 template <typename Number>
-bool Lower(History& history, const Attempt& attempt, Number least, const std::function<Number&(History&)>& field) {
+bool Lower(History& history, const Attempt& attempt, Number least,
+           const std::function<Number&(History&)>& field) {
   bool smaller = false;
   while (field(history) > least) {
     const Number value = field(history);
     bool lower = false;
-    for (Number target : {least, static_cast<Number>(least + (value - least) / 2), static_cast<Number>(value - 1)}) {
+    for (Number target :
+         {least, static_cast<Number>(least + (value - least) / 2), static_cast<Number>(value - 1)}) {
       if (target >= value) continue;
       History candidate = history;
       field(candidate) = target;
@@ -63,11 +65,13 @@ bool Lower(History& history, const Attempt& attempt, Number least, const std::fu
 bool LowerRequests(History& history, const Attempt& attempt) {
   bool smaller = false;
   for (size_t i = 0; i < history.requests.size(); ++i) {
-    const bool used = std::any_of(history.events.begin(), history.events.end(),
-                                  [i](const SimEvent& event) { return static_cast<size_t>(event.request) == i; });
+    const bool used = std::any_of(history.events.begin(), history.events.end(), [i](const SimEvent& event) {
+      return static_cast<size_t>(event.request) == i;
+    });
     if (!used) continue;
     const auto lower = [&](int32_t least, int32_t SimRequest::*field) {
-      smaller |= Lower<int32_t>(history, attempt, least, [i, field](History& h) -> int32_t& { return h.requests[i].*field; });
+      smaller |= Lower<int32_t>(history, attempt, least,
+                                [i, field](History& h) -> int32_t& { return h.requests[i].*field; });
     };
     lower(1, &SimRequest::max_tokens);
     lower(0, &SimRequest::shared);
@@ -80,7 +84,8 @@ bool LowerRequests(History& history, const Attempt& attempt) {
   }
   for (size_t i = 0; i < history.events.size(); ++i) {
     const int32_t before = i == 0 ? 0 : history.events[i - 1].step;
-    smaller |= Lower<int32_t>(history, attempt, before, [i](History& h) -> int32_t& { return h.events[i].step; });
+    smaller |=
+        Lower<int32_t>(history, attempt, before, [i](History& h) -> int32_t& { return h.events[i].step; });
   }
   return smaller;
 }

@@ -38,6 +38,26 @@ class TallyingMetrics final : public EngineMetrics {
   int64_t ends = 0;
 };
 
+// A reader that may stop reading.
+class StallingSink final : public fakes::RecordingSink {
+ public:
+  int32_t Room() const override { return stalled_ ? 0 : 1; }
+  void OnPaused() override {
+    QANAT_CHECK(stalled_ && !paused_) << "paused without a reason";
+    paused_ = true;
+  }
+  void Stall() { stalled_ = true; }
+  // True: the sequence is paused.
+  bool Unstall() {
+    stalled_ = false;
+    return std::exchange(paused_, false);
+  }
+
+ private:
+  bool stalled_ = false;
+  bool paused_ = false;
+};
+
 // What: one run. A device takes a millisecond a step, and a tenth for each token.
 class Run {
  public:
@@ -48,7 +68,8 @@ class Run {
         engine_(history.options, hash::BlockHasher(hash::kPublicKey, "model", history.options.block_size),
                 wrapped_ ? *wrapped_ : static_cast<ModelRunner&>(model_), clock_, metrics_),
         requests_(history.requests.size()),
-        ids_(history.requests.size()) {
+        ids_(history.requests.size()),
+        sinks_(history.requests.size()) {
     model_.set_on_launch([this](const ModelBatch& batch) {
       clock_.Advance(std::chrono::microseconds(1000 + 100 * batch.num_tokens));
     });
@@ -89,6 +110,11 @@ class Run {
         return engine_.Cancel(ids_[index], EndReason::kCancelled);
       case SimEvent::Kind::kStop:
         return engine_.Cancel(ids_[index], EndReason::kStop);
+      case SimEvent::Kind::kStall:
+        return sinks_[index]->Stall();
+      case SimEvent::Kind::kUnstall:
+        if (sinks_[index]->Unstall()) engine_.Resume(ids_[index]);
+        return;
       case SimEvent::Kind::kFailRow:
         return model_.FailNextRowOf(ids_[index]);
     }
@@ -98,6 +124,8 @@ class Run {
     const SimRequest& sim = history_.requests[index];
     Request request = MakeRequest(sim);
     if (sim.deadline_ms > 0) request.deadline = clock_.Now() + std::chrono::milliseconds(sim.deadline_ms);
+    sinks_[index] = std::make_shared<StallingSink>();
+    request.sink = sinks_[index];
     const auto id = engine_.Submit(request);
     QANAT_CHECK(id.ok()) << id.status();
     ids_[index] = *id;
@@ -106,11 +134,18 @@ class Run {
 
   void Step() {
     const bool pending = !AllEnded();
+    const int32_t paused = engine_.Snapshot().paused;
     const int64_t steps = metrics_.tally.steps;
     const int64_t ends = metrics_.ends;
-    QANAT_CHECK(engine_.Step() == pending);
+    const bool worked = engine_.Step();
     engine_.CheckInvariants();
-    QANAT_CHECK(!pending || metrics_.tally.steps > steps || metrics_.ends > ends)
+    const EngineSnapshot after = engine_.Snapshot();
+    metrics_.tally.pauses += std::max(0, after.paused - paused);
+    // Time goes on while everybody is paused.
+    if (!worked) clock_.Advance(std::chrono::milliseconds(1));
+    QANAT_CHECK(worked || !pending || after.running + after.waiting == 0)
+        << "there is work, and nobody does it";
+    QANAT_CHECK(!worked || metrics_.tally.steps > steps || metrics_.ends > ends || after.paused > paused)
         << "work was pending and nothing moved";
   }
 
@@ -136,14 +171,15 @@ class Run {
     QANAT_CHECK(tokens.size() <= answer.size());
     answer.resize(tokens.size());
     QANAT_CHECK(tokens == answer) << "the answer depends on who else is served";
-    QANAT_CHECK(outcome.status.ok() == (outcome.reason == EndReason::kStop || outcome.reason == EndReason::kLength));
+    QANAT_CHECK(outcome.status.ok() ==
+                (outcome.reason == EndReason::kStop || outcome.reason == EndReason::kLength));
   }
 
   void CheckClean() const {
     const EngineSnapshot snapshot = engine_.Snapshot();
     QANAT_CHECK(snapshot.free_blocks + snapshot.cached_blocks == snapshot.total_blocks);
     QANAT_CHECK(snapshot.referenced_blocks == 0);
-    QANAT_CHECK(snapshot.running + snapshot.waiting == 0 && snapshot.waiting_tokens == 0);
+    QANAT_CHECK(snapshot.running + snapshot.waiting + snapshot.paused == 0 && snapshot.waiting_tokens == 0);
   }
 
   const History& history_;
@@ -154,6 +190,7 @@ class Run {
   Engine engine_;
   std::vector<std::optional<Request>> requests_;  // by index; set when submitted
   std::vector<SequenceId> ids_;
+  std::vector<std::shared_ptr<StallingSink>> sinks_;  // shared with the engine
 };
 
 }  // namespace
@@ -163,6 +200,7 @@ void Tally::Add(const Tally& other) {
   preemptions += other.preemptions;
   hit_tokens += other.hit_tokens;
   evictions += other.evictions;
+  pauses += other.pauses;
   complete += other.complete;
   broken_off += other.broken_off;
   most_preemptions = std::max(most_preemptions, other.most_preemptions);

@@ -16,6 +16,7 @@ struct Tally {
   int64_t preemptions = 0;
   int64_t hit_tokens = 0;
   int64_t evictions = 0;
+  int64_t pauses = 0;
   int64_t complete = 0;    // answers
   int64_t broken_off = 0;  // answers
   int32_t most_preemptions = 0;
@@ -27,9 +28,10 @@ struct Tally {
 // The device of a simulation; FakeModelRunner unless a test plants a fault in it.
 using RunnerWrapper = std::function<std::unique_ptr<ModelRunner>(ModelRunner& fake)>;
 
-// Checks after every step that the engine's invariants hold and that pending work moved; at the end that each answer is
-// what the request gets alone in the world, or a beginning of it that was broken off for a reason, and that nothing is
-// held. A violation ends the process with a message. `wrap` may put a runner between engine and model.
+// Checks after every step that the engine's invariants hold and that pending work moved; at the end that each
+// answer is what the request gets alone in the world, or a beginning of it that was broken off for a reason,
+// and that nothing is held. A violation ends the process with a message. `wrap` may put a runner between
+// engine and model.
 Tally Simulate(const History& history, const RunnerWrapper& wrap = {});
 
 }  // namespace qanat::engine::simulation

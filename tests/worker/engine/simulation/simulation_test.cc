@@ -30,9 +30,8 @@ class FaultyRunner final : public ModelRunner {
 };
 
 std::optional<std::string> SimulateFaulty(const History& history) {
-  return RunIsolated([&] {
-    Simulate(history, [](ModelRunner& model) { return std::make_unique<FaultyRunner>(model); });
-  });
+  return RunIsolated(
+      [&] { Simulate(history, [](ModelRunner& model) { return std::make_unique<FaultyRunner>(model); }); });
 }
 
 TEST(SimulationTest, AHistoryReplaysExactly) {
