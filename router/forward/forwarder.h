@@ -38,6 +38,8 @@ class ForwardedStream {
   virtual ~ForwardedStream() = default;
   // The caller is not interested any more; the sink still hears of the end. Idempotent.
   virtual void Cancel() = 0;
+  // The caller takes nothing for now, or does again: the worker computes no more of it than is on the way.
+  virtual void SetPaused(bool paused) = 0;
 };
 
 // What: carries each request to one worker and its answer back. Owns nothing of a request; outlives every

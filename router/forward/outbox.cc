@@ -23,6 +23,7 @@ void Join(v1::GenerateResponse& first, v1::GenerateResponse next) {
 
 void Outbox::Push(v1::GenerateResponse response) {
   const size_t bytes = response.ByteSizeLong();
+  bytes_ += bytes;
   const auto previous = std::find_if(waiting_.rbegin(), waiting_.rend(), [&](const Waiting& waiting) {
     return waiting.response.index() == response.index();
   });
@@ -40,6 +41,7 @@ void Outbox::Push(v1::GenerateResponse response) {
 v1::GenerateResponse Outbox::Pop() {
   QANAT_CHECK(!waiting_.empty()) << "nothing waits";
   v1::GenerateResponse response = std::move(waiting_.front().response);
+  bytes_ -= waiting_.front().bytes;
   waiting_.pop_front();
   return response;
 }

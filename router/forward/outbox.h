@@ -24,6 +24,7 @@ class Outbox {
   v1::GenerateResponse Pop();
   bool empty() const { return waiting_.empty(); }
   size_t size() const { return waiting_.size(); }
+  size_t bytes() const { return bytes_; }  // that wait, about
 
  private:
   struct Waiting {
@@ -32,6 +33,7 @@ class Outbox {
   };
 
   std::deque<Waiting> waiting_;
+  size_t bytes_ = 0;  // of waiting_
 };
 
 }  // namespace qanat::router

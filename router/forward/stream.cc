@@ -72,6 +72,18 @@ void Stream::Cancel() {
   link->Cancel(id);
 }
 
+void Stream::SetPaused(bool paused) {
+  WorkerLink* link = nullptr;
+  CallId id = 0;
+  {
+    MutexLock lock(mu_);
+    if (!dispatch_.has_value() || !call_id_.has_value()) return;
+    link = dispatch_->link;
+    id = *call_id_;
+  }
+  link->SetPaused(id, paused);
+}
+
 void Stream::TryWorkers(const absl::Status& refusal) {
   for (;;) {
     if (absl::Status alive = CheckAlive(); !alive.ok()) return Finish(alive);

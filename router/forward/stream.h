@@ -40,6 +40,7 @@ class Stream final : public ForwardedStream, public std::enable_shared_from_this
   // Once.
   void Begin();
   void Cancel() override EXCLUDES(mu_);
+  void SetPaused(bool paused) override EXCLUDES(mu_);
 
  private:
   class Attempt;

@@ -60,6 +60,10 @@ void GrpcLink::Cancel(CallId id) {
   if (const std::shared_ptr<GrpcLinkSession> session = Session()) session->Cancel(id);
 }
 
+void GrpcLink::SetPaused(CallId id, bool paused) {
+  if (const std::shared_ptr<GrpcLinkSession> session = Session()) session->SetPaused(id, paused);
+}
+
 void GrpcLink::Run() {
   do {
     if (Connect()) backoff_.Reset();

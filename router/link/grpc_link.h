@@ -47,6 +47,7 @@ class GrpcLink final : public WorkerLink {
   void Close() override EXCLUDES(mu_);
   std::optional<CallId> Start(const WorkerCall& call, std::shared_ptr<CallSink> sink) override EXCLUDES(mu_);
   void Cancel(CallId id) override EXCLUDES(mu_);
+  void SetPaused(CallId id, bool paused) override EXCLUDES(mu_);
 
  private:
   void Run() EXCLUDES(mu_);

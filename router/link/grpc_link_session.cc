@@ -75,11 +75,24 @@ bool GrpcLinkSession::Send(CallId id, const WorkerCall& call, std::shared_ptr<Ca
 }
 
 void GrpcLinkSession::Cancel(CallId id) {
+  cluster::v1::SessionRequest message;
+  message.mutable_cancel()->set_call_id(id);
+  SendAbout(id, std::move(message));
+}
+
+void GrpcLinkSession::SetPaused(CallId id, bool paused) {
+  cluster::v1::SessionRequest message;
+  message.mutable_pause()->set_call_id(id);
+  message.mutable_pause()->set_paused(paused);
+  SendAbout(id, std::move(message));
+}
+
+void GrpcLinkSession::SendAbout(CallId id, cluster::v1::SessionRequest message) {
   bool write = false;
   {
     MutexLock lock(mu_);
     if (broken_ || calls_.find(id) == calls_.end()) return;
-    queue_.emplace_back().mutable_cancel()->set_call_id(id);
+    queue_.push_back(std::move(message));
     write = ClaimWrite();
   }
   if (write) StartWrite(&outgoing_);

@@ -51,12 +51,15 @@ class GrpcLinkSession final
   // REQUIRES: `id` is new.
   bool Send(CallId id, const WorkerCall& call, std::shared_ptr<CallSink> sink) EXCLUDES(mu_);
   void Cancel(CallId id) EXCLUDES(mu_);
+  void SetPaused(CallId id, bool paused) EXCLUDES(mu_);
 
  private:
   void OnReadDone(bool ok) override EXCLUDES(mu_);
   void OnWriteDone(bool ok) override EXCLUDES(mu_);
   void OnDone(const grpc::Status& status) override EXCLUDES(mu_);
 
+  // Sends a message about an open call; nothing for one that has ended.
+  void SendAbout(CallId id, cluster::v1::SessionRequest message) EXCLUDES(mu_);
   // Takes the next message to write, if it may be written now; the caller starts the write outside the lock.
   bool ClaimWrite() REQUIRES(mu_);
   void HandOn(cluster::v1::SessionResponse& message) EXCLUDES(mu_);

@@ -110,6 +110,9 @@ class WorkerLink {
   virtual std::optional<CallId> Start(const WorkerCall& call, std::shared_ptr<CallSink> sink) = 0;
   // Asks the worker to stop it; the sink still hears of its end. Nothing for a call that has ended.
   virtual void Cancel(CallId id) = 0;
+  // Asks the worker to compute no more of it for now, since its reader takes nothing, or to go on. Nothing
+  // for a call that has ended.
+  virtual void SetPaused(CallId id, bool paused) = 0;
 };
 
 }  // namespace qanat::router

@@ -12,6 +12,11 @@
 namespace qanat::router {
 namespace {
 
+// What may wait for a caller before his worker pauses, and what is left when it goes on. With what the worker
+// has computed ahead by then, and the write under way, a caller costs less than 256 KiB.
+constexpr size_t kMuchBytes = 64 << 10;
+constexpr size_t kLittleBytes = 16 << 10;
+
 // Until tenants are told apart by their credentials.
 constexpr std::string_view kDefaultTenant = "default";
 constexpr std::chrono::milliseconds kRetryAfter{1000};
@@ -108,6 +113,7 @@ void GenerateCall::OnResponse(v1::GenerateResponse response, int32_t tokens) {
     next = Advance();
   }
   Do(next);
+  ThrottleWorker();
 }
 
 void GenerateCall::OnEnd(const absl::Status& status) {
@@ -128,8 +134,34 @@ void GenerateCall::OnWriteDone(bool ok) {
     next = Advance();
   }
   Do(next);
-  if (!ok) Abandon();
+  if (!ok) return Abandon();
+  ThrottleWorker();
 }
+
+void GenerateCall::ThrottleWorker() {
+  std::shared_ptr<ForwardedStream> stream;
+  bool pause = false;
+  {
+    MutexLock lock(mu_);
+    if (abandoned_ || stream_ == nullptr || telling_) return;
+    pause = WantsPause();
+    if (pause == paused_) return;
+    telling_ = true;
+    stream = stream_;
+  }
+  // One thread tells at a time, until what was told last is what is wanted: orders must not overtake each
+  // other.
+  for (bool told = false; !told;) {
+    stream->SetPaused(pause);
+    MutexLock lock(mu_);
+    paused_ = pause;
+    pause = WantsPause();
+    told = pause == paused_;
+    telling_ = !told;
+  }
+}
+
+bool GenerateCall::WantsPause() const { return outbox_.bytes() > (paused_ ? kLittleBytes : kMuchBytes); }
 
 void GenerateCall::Abandon() {
   std::shared_ptr<ForwardedStream> stream;

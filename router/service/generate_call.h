@@ -56,6 +56,9 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
 
   // The caller does not listen any more.
   void Abandon() EXCLUDES(mu_);
+  // Tells the worker when the caller has much to read, and when he has little again.
+  void ThrottleWorker() EXCLUDES(mu_);
+  bool WantsPause() const REQUIRES(mu_);
   enum class Next { kNothing, kWrite, kFinish };
   Next Advance() REQUIRES(mu_);
   void Do(Next next);
@@ -80,6 +83,8 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   std::optional<absl::Status> end_ GUARDED_BY(mu_);
   bool preparing_ GUARDED_BY(mu_) = true;
   bool abandoned_ GUARDED_BY(mu_) = false;
+  bool paused_ GUARDED_BY(mu_) = false;   // the worker was told to pause
+  bool telling_ GUARDED_BY(mu_) = false;  // it is being told
   bool writing_ GUARDED_BY(mu_) = false;
   bool finished_ GUARDED_BY(mu_) = false;
   std::optional<Time> first_token_ GUARDED_BY(mu_);

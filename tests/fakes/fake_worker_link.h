@@ -42,6 +42,7 @@ class FakeWorkerLink final : public router::WorkerLink {
   struct Call {
     router::WorkerCall call;
     bool cancelled = false;
+    bool paused = false;
   };
 
   ~FakeWorkerLink() override { Close(); }
@@ -54,12 +55,17 @@ class FakeWorkerLink final : public router::WorkerLink {
     MutexLock lock(mu_);
     if (!connected_) return std::nullopt;
     ++last_id_;
-    calls_[last_id_] = {{call, false}, std::move(sink)};
+    calls_[last_id_] = {Call{.call = call}, std::move(sink)};
     return last_id_;
   }
   void Cancel(router::CallId id) override {
     MutexLock lock(mu_);
     if (const auto found = calls_.find(id); found != calls_.end()) found->second.call.cancelled = true;
+  }
+
+  void SetPaused(router::CallId id, bool paused) override {
+    MutexLock lock(mu_);
+    if (const auto found = calls_.find(id); found != calls_.end()) found->second.call.paused = paused;
   }
 
   // What the observer said to the worker.

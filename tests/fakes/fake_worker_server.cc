@@ -93,6 +93,12 @@ bool FakeWorkerServer::AwaitCancel(uint64_t call_id) {
   return true;
 }
 
+bool FakeWorkerServer::IsPaused(uint64_t call_id) const {
+  MutexLock lock(mu_);
+  const auto found = paused_.find(call_id);
+  return found != paused_.end() && found->second;
+}
+
 int FakeWorkerServer::tokenizer_calls() const {
   MutexLock lock(mu_);
   return tokenizer_calls_;
@@ -187,6 +193,11 @@ grpc::Status FakeWorkerServer::Session(grpc::ServerContext* context, Stream* str
     if (request.has_cancel()) {
       MutexLock lock(mu_);
       cancels_.push_back(request.cancel().call_id());
+      changed_.NotifyAll();
+    }
+    if (request.has_pause()) {
+      MutexLock lock(mu_);
+      paused_[request.pause().call_id()] = request.pause().paused();
       changed_.NotifyAll();
     }
   }

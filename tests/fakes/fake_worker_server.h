@@ -49,6 +49,8 @@ class FakeWorkerServer final : public cluster::v1::WorkerService::Service {
   cluster::v1::StartCall NextStart() EXCLUDES(mu_);
   // Waits until a call was cancelled, 10 seconds at most.
   bool AwaitCancel(uint64_t call_id) EXCLUDES(mu_);
+  // The router's latest word about a call.
+  bool IsPaused(uint64_t call_id) const EXCLUDES(mu_);
   // How often the tokenizer was fetched.
   int tokenizer_calls() const EXCLUDES(mu_);
 
@@ -94,6 +96,7 @@ class FakeWorkerServer final : public cluster::v1::WorkerService::Service {
   std::vector<cluster::v1::StartCall> starts_ GUARDED_BY(mu_);
   size_t next_start_ GUARDED_BY(mu_) = 0;
   std::vector<uint64_t> cancels_ GUARDED_BY(mu_);
+  std::map<uint64_t, bool> paused_ GUARDED_BY(mu_);
   int tokenizer_calls_ GUARDED_BY(mu_) = 0;
   std::vector<cluster::v1::WatchRequest> watch_requests_ GUARDED_BY(mu_);
   size_t next_watch_ GUARDED_BY(mu_) = 0;

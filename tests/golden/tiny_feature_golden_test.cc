@@ -23,9 +23,7 @@ struct Ablation {
   float value = 0;
 };
 
-void PrintTo(const Ablation& ablation, std::ostream* out) {
-  *out << ablation.name << ": " << ablation.what;
-}
+void PrintTo(const Ablation& ablation, std::ostream* out) { *out << ablation.name << ": " << ablation.what; }
 
 const std::vector<Ablation>& Ablations() {
   const auto wrong_rows = [](ModelConfig& c) { c.style.rope = backend::RopeStyle::kHalves; };

@@ -120,7 +120,8 @@ class Loader {
     // A number in the file must not buy memory that the file's own size does not account for.
     constexpr int64_t kFreeBytes = int64_t{32} << 20;
     const int tables = config_.window > 0 ? 2 : 1;
-    const int64_t bytes = int64_t{max_context} * config_.head_dim * tables * static_cast<int64_t>(sizeof(float));
+    const int64_t bytes =
+        int64_t{max_context} * config_.head_dim * tables * static_cast<int64_t>(sizeof(float));
     if (bytes > kFreeBytes && bytes > static_cast<int64_t>(file_.bytes().size())) {
       return file_.Error(absl::StrCat(config_.architecture, ".context_length"),
                          absl::StrCat("tables for ", max_context, " positions take ", bytes,

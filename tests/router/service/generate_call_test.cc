@@ -131,6 +131,31 @@ TEST_F(GenerateCallTest, WithoutAWorkerItIsUnavailableAtOnce) {
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(1));
 }
 
+TEST_F(GenerateCallTest, ACallerWhoDoesNotReadPausesHisWorkerUntilHeDoes) {
+  Worker& worker = AddWorker({.mode = Worker::Mode::kHold});
+  grpc::ClientContext context;
+  const auto reader = stub_->Generate(&context, Ask("x"));
+  const uint64_t id = worker.NextStart().call_id();
+  // gRPC itself buffers some of it, how much is its own affair.
+  int sent = 0;
+  for (; sent < 2000 && !worker.IsPaused(id); ++sent) {
+    v1::GenerateResponse response;
+    response.set_first_token(sent);
+    response.add_token_ids(1);
+    response.set_text(std::string(32 << 10, 'a'));
+    worker.Send(id, response);
+  }
+  ASSERT_TRUE(worker.IsPaused(id)) << "after " << sent << " messages";
+  v1::GenerateResponse response;
+  size_t bytes = 0;
+  const size_t all = static_cast<size_t>(sent) * (32 << 10);
+  while (bytes < all && reader->Read(&response)) bytes += response.text().size();
+  EXPECT_EQ(bytes, all);
+  EXPECT_TRUE(Await([&] { return !worker.IsPaused(id); }));
+  worker.SendEnd(id, absl::OkStatus());
+  EXPECT_TRUE(Read(*reader).status.ok());
+}
+
 TEST_F(GenerateCallTest, ACallerWhoLeavesFreesTheWorker) {
   Worker& worker = AddWorker({.mode = Worker::Mode::kHold});
   grpc::ClientContext context;

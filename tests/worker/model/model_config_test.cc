@@ -126,52 +126,51 @@ constexpr absl::StatusCode kWrong = absl::StatusCode::kInvalidArgument;
 
 INSTANTIATE_TEST_SUITE_P(
     Keys, RefusedConfigTest,
-    testing::Values(
-        Refusal{"llama.rope.scaling.type", kNotHonoured,
-                [](GgufBuilder& b) { b.SetString("llama.rope.scaling.type", "longrope"); }},
-        Refusal{"qwen2.rope.scaling.type", kNotHonoured,
-                [](GgufBuilder& b) { b.SetString("qwen2.rope.scaling.type", "dynamic"); }},
-        Refusal{"llama.rope.scaling.factor", kNotHonoured,
-                [](GgufBuilder& b) {
-                  b.SetString("llama.rope.scaling.type", "none");
-                  b.SetF32("llama.rope.scaling.factor", 4);
-                }},
-        Refusal{"llama.rope.scaling.factor", kWrong,
-                [](GgufBuilder& b) { b.SetF32("llama.rope.scaling.factor", 0.5f); }},
-        Refusal{"llama.rope.scaling.factor", kWrong,
-                [](GgufBuilder& b) { b.SetF32("llama.rope.scaling.factor", 1e30f); }},
-        Refusal{"llama.rope.scale_linear", kWrong,
-                [](GgufBuilder& b) { b.SetF32("llama.rope.scale_linear", -1); }},
-        Refusal{"llama.rope.scaling.attn_factor", kNotHonoured,
-                [](GgufBuilder& b) { b.SetF32("llama.rope.scaling.attn_factor", 2); }},
-        Refusal{"llama.rope.scaling.yarn_log_multiplier", kNotHonoured,
-                [](GgufBuilder& b) {
-                  b.SetString("llama.rope.scaling.type", "yarn");
-                  b.SetF32("llama.rope.scaling.yarn_log_multiplier", 0.1f);
-                }},
-        Refusal{"llama.rope.scaling.original_context_length", kWrong,
-                [](GgufBuilder& b) {
-                  b.SetString("llama.rope.scaling.type", "yarn");
-                  b.SetU32("llama.rope.scaling.original_context_length", 0);
-                }},
-        Refusal{"llama.rope.freq_base", kWrong,
-                [](GgufBuilder& b) { b.SetF32("llama.rope.freq_base", 1); }},
-        Refusal{"qwen2.attention.sliding_window", kNotHonoured,
-                [](GgufBuilder& b) { b.SetU32("qwen2.attention.sliding_window", 32); }},
-        Refusal{"gemma3.attention.sliding_window_pattern", kWrong,
-                [](GgufBuilder& b) {
-                  b.SetU32("gemma3.attention.sliding_window", 8);
-                  b.SetU32("gemma3.attention.sliding_window_pattern", 0);
-                }},
-        Refusal{"gemma3.rope.freq_base_swa", kWrong,
-                [](GgufBuilder& b) {
-                  b.SetU32("gemma3.attention.sliding_window", 8);
-                  b.SetF32("gemma3.rope.freq_base_swa", 1);
-                }},
-        Refusal{"gemma3.final_logit_softcapping", kNotHonoured,
-                [](GgufBuilder& b) { b.SetF32("gemma3.final_logit_softcapping", 30); }},
-        Refusal{"gemma3.attention.scale", kWrong,
-                [](GgufBuilder& b) { b.SetF32("gemma3.attention.scale", -1); }}));
+    testing::Values(Refusal{"llama.rope.scaling.type", kNotHonoured,
+                            [](GgufBuilder& b) { b.SetString("llama.rope.scaling.type", "longrope"); }},
+                    Refusal{"qwen2.rope.scaling.type", kNotHonoured,
+                            [](GgufBuilder& b) { b.SetString("qwen2.rope.scaling.type", "dynamic"); }},
+                    Refusal{"llama.rope.scaling.factor", kNotHonoured,
+                            [](GgufBuilder& b) {
+                              b.SetString("llama.rope.scaling.type", "none");
+                              b.SetF32("llama.rope.scaling.factor", 4);
+                            }},
+                    Refusal{"llama.rope.scaling.factor", kWrong,
+                            [](GgufBuilder& b) { b.SetF32("llama.rope.scaling.factor", 0.5f); }},
+                    Refusal{"llama.rope.scaling.factor", kWrong,
+                            [](GgufBuilder& b) { b.SetF32("llama.rope.scaling.factor", 1e30f); }},
+                    Refusal{"llama.rope.scale_linear", kWrong,
+                            [](GgufBuilder& b) { b.SetF32("llama.rope.scale_linear", -1); }},
+                    Refusal{"llama.rope.scaling.attn_factor", kNotHonoured,
+                            [](GgufBuilder& b) { b.SetF32("llama.rope.scaling.attn_factor", 2); }},
+                    Refusal{"llama.rope.scaling.yarn_log_multiplier", kNotHonoured,
+                            [](GgufBuilder& b) {
+                              b.SetString("llama.rope.scaling.type", "yarn");
+                              b.SetF32("llama.rope.scaling.yarn_log_multiplier", 0.1f);
+                            }},
+                    Refusal{"llama.rope.scaling.original_context_length", kWrong,
+                            [](GgufBuilder& b) {
+                              b.SetString("llama.rope.scaling.type", "yarn");
+                              b.SetU32("llama.rope.scaling.original_context_length", 0);
+                            }},
+                    Refusal{"llama.rope.freq_base", kWrong,
+                            [](GgufBuilder& b) { b.SetF32("llama.rope.freq_base", 1); }},
+                    Refusal{"qwen2.attention.sliding_window", kNotHonoured,
+                            [](GgufBuilder& b) { b.SetU32("qwen2.attention.sliding_window", 32); }},
+                    Refusal{"gemma3.attention.sliding_window_pattern", kWrong,
+                            [](GgufBuilder& b) {
+                              b.SetU32("gemma3.attention.sliding_window", 8);
+                              b.SetU32("gemma3.attention.sliding_window_pattern", 0);
+                            }},
+                    Refusal{"gemma3.rope.freq_base_swa", kWrong,
+                            [](GgufBuilder& b) {
+                              b.SetU32("gemma3.attention.sliding_window", 8);
+                              b.SetF32("gemma3.rope.freq_base_swa", 1);
+                            }},
+                    Refusal{"gemma3.final_logit_softcapping", kNotHonoured,
+                            [](GgufBuilder& b) { b.SetF32("gemma3.final_logit_softcapping", 30); }},
+                    Refusal{"gemma3.attention.scale", kWrong,
+                            [](GgufBuilder& b) { b.SetF32("gemma3.attention.scale", -1); }}));
 
 }  // namespace
 }  // namespace qanat::model
