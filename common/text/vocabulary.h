@@ -28,7 +28,7 @@ struct Vocabulary {
   TokenId eos = -1;
   TokenId unk = -1;
   TokenId pad = -1;
-  std::vector<TokenId> eog;  // every id that ends a generation: eos, and eot if the file names one
+  std::vector<TokenId> eog;  // every id that ends a generation: eos, eot and other end markers
   bool add_bos = false;
   bool add_space_prefix = false;  // llama: a text is encoded as if a blank stood before it
   std::string chat_template;      // empty: none

@@ -185,4 +185,60 @@ inline std::vector<GreedyCase> ReadGreedy(const std::string& path) {
   return cases;
 }
 
+// A line of perplexity.jsonl.
+struct PerplexityCase {
+  std::vector<TokenId> ids;
+  double nll_per_token;
+};
+
+inline std::vector<PerplexityCase> ReadPerplexity(const std::string& path) {
+  std::ifstream file(path);
+  QANAT_CHECK(file.good()) << path << " cannot be read";
+  std::vector<PerplexityCase> cases;
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line);
+    cases.push_back({json.at("ids"), json.at("nll_per_token")});
+  }
+  return cases;
+}
+
+// The model's perplexity of those ids, of the expected one. Mean over the tokens after the first.
+inline double PerplexityRatio(GoldenModel& model, const PerplexityCase& expected) {
+  const std::vector<TokenId>& ids = expected.ids;
+  double sum = 0;
+  model.Run(ids, 64, [&](size_t position, absl::Span<const float> logits) {
+    if (position + 1 < ids.size()) sum += LogSumExp(logits) - logits[ids[position + 1]];
+  });
+  return std::exp(sum / static_cast<double>(ids.size() - 1) - expected.nll_per_token);
+}
+
+// Over every step of every case: the largest deviation of the ten best, the deviations of the `best` best at
+// the first step, and how often the best token is the same.
+struct GreedySeen {
+  double largest = 0;
+  std::vector<double> first;
+  int same = 0;
+  int steps = 0;
+  double widest_lost_margin = 0;
+};
+
+inline GreedySeen MeasureGreedy(GoldenModel& model, const std::vector<GreedyCase>& cases, size_t best) {
+  GreedySeen seen;
+  for (const GreedyCase& golden : cases) {
+    model.Run(golden.Fed(), 64, [&](size_t position, absl::Span<const float> logits) {
+      if (position + 1 < golden.ids.size()) return;
+      const size_t step = position + 1 - golden.ids.size();
+      seen.largest = std::max(seen.largest, Deviation(logits, golden.top[step], golden.top[step].size()));
+      if (step == 0) seen.first.push_back(Deviation(logits, golden.top[0], best));
+      ++seen.steps;
+      if (Best(logits) == golden.greedy[step]) {
+        ++seen.same;
+      } else {
+        seen.widest_lost_margin = std::max(seen.widest_lost_margin, golden.margin[step]);
+      }
+    });
+  }
+  return seen;
+}
+
 }  // namespace qanat::golden

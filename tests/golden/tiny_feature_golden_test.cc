@@ -14,8 +14,7 @@ using model::GgufFile;
 using model::ModelConfig;
 
 struct Ablation {
-  const char* name;  // of the model
-  bool ours;         // checked in
+  std::string model;
   const char* what;  // as checks.json names it
   std::function<void(ModelConfig&)> change = {};
   // Tensors whose name ends so hold this value throughout.
@@ -23,45 +22,41 @@ struct Ablation {
   float value = 0;
 };
 
-void PrintTo(const Ablation& ablation, std::ostream* out) { *out << ablation.name << ": " << ablation.what; }
+void PrintTo(const Ablation& ablation, std::ostream* out) { *out << ablation.model << ": " << ablation.what; }
 
 const std::vector<Ablation>& Ablations() {
   const auto wrong_rows = [](ModelConfig& c) { c.style.rope = backend::RopeStyle::kHalves; };
   const auto unscaled = [](ModelConfig& c) { c.rope_scaling = {}; };
   const auto unmagnified = [](ModelConfig& c) { c.rope_scaling.attention_factor /= 1 + 0.1 * std::log(4); };
   static const auto& all = *new std::vector<Ablation>{
-      {"llama", false, "q and k rows not put back in order", wrong_rows},
-      {"mistral", true, "q and k rows not put back in order", wrong_rows},
-      {"llama-linear", true, "no rope scaling", unscaled},
-      {"llama-yarn", true, "no rope scaling", unscaled},
-      {"llama-yarn", true, "no attention factor", unmagnified},
-      {"llama-llama3", true, "no rope scaling", {}, "rope_freqs.weight", 1},
-      {"qwen2", false, "no biases", {}, ".bias", 0},
-      {"gemma3", false, "no window", [](ModelConfig& c) { c.window = 512; }},
-      {"gemma3", false, "window 9", [](ModelConfig& c) { c.window = 9; }},
-      {"gemma3", false, "window 7", [](ModelConfig& c) { c.window = 7; }},
-      {"gemma3", false, "one rope base", [](ModelConfig& c) { c.local_rope_base = c.rope_base; }},
-      {"gemma3", false, "pattern 5", [](ModelConfig& c) { c.window_pattern = 5; }},
-      {"gemma3-keys", true, "window 9", [](ModelConfig& c) { c.window = 9; }},
-      {"gemma3-keys", true, "default local base", [](ModelConfig& c) { c.local_rope_base = 10000; }},
-      {"gemma3-keys", true, "default pattern", [](ModelConfig& c) { c.window_pattern = 6; }},
+      {"llama", "q and k rows not put back in order", wrong_rows},
+      {"mistral", "q and k rows not put back in order", wrong_rows},
+      {"llama-linear", "no rope scaling", unscaled},
+      {"llama-yarn", "no rope scaling", unscaled},
+      {"llama-yarn", "no attention factor", unmagnified},
+      {"llama-llama3", "no rope scaling", {}, "rope_freqs.weight", 1},
+      {"qwen2", "no biases", {}, ".bias", 0},
+      {"gemma3", "no window", [](ModelConfig& c) { c.window = 512; }},
+      {"gemma3", "window 9", [](ModelConfig& c) { c.window = 9; }},
+      {"gemma3", "window 7", [](ModelConfig& c) { c.window = 7; }},
+      {"gemma3", "one rope base", [](ModelConfig& c) { c.local_rope_base = c.rope_base; }},
+      {"gemma3", "pattern 5", [](ModelConfig& c) { c.window_pattern = 5; }},
+      {"gemma3-keys", "window 9", [](ModelConfig& c) { c.window = 9; }},
+      {"gemma3-keys", "default local base", [](ModelConfig& c) { c.local_rope_base = 10000; }},
+      {"gemma3-keys", "default pattern", [](ModelConfig& c) { c.window_pattern = 6; }},
   };
   return all;
 }
 
-std::vector<Ablation> Available() {
-  const bool whole = std::getenv("QANAT_GOLDEN") != nullptr;
+std::vector<Ablation> AvailableAblations() {
+  const std::vector<std::string> models = AvailableModels();
   std::vector<Ablation> available;
   for (const Ablation& ablation : Ablations()) {
-    if (ablation.ours || whole) available.push_back(ablation);
+    if (std::find(models.begin(), models.end(), ablation.model) != models.end()) {
+      available.push_back(ablation);
+    }
   }
   return available;
-}
-
-// checks.json has a line for each model.
-double MovedBy(const Ablation& ablation) {
-  std::ifstream file(TinyPath("checks.json"));
-  return ReadJson(file).at(ablation.name).at("moved_by").at(ablation.what);
 }
 
 std::vector<std::byte> ReadBytes(const std::string& path) {
@@ -89,7 +84,7 @@ class TinyFeatureTest : public testing::TestWithParam<Ablation> {};
 
 TEST_P(TinyFeatureTest, IsSeenWhenItIsLeftOut) {
   const Ablation& ablation = GetParam();
-  std::vector<std::byte> bytes = ReadBytes(TinyPath(std::string(ablation.name) + ".gguf"));
+  std::vector<std::byte> bytes = ReadBytes(TinyPath(ablation.model + ".gguf"));
   if (ablation.tensors != nullptr) {
     ASSERT_GT(Fill(bytes, ablation.tensors, ablation.value), 0);
   }
@@ -99,12 +94,12 @@ TEST_P(TinyFeatureTest, IsSeenWhenItIsLeftOut) {
   ASSERT_TRUE(config.ok()) << config.status();
   if (ablation.change) ablation.change(*config);
   GoldenModel model(**file, *config, {.kernels = "reference"});
-  const double moved = Mean(Measure(model, ReadPrompts(ablation.name)).moved);
-  std::printf("%s, %s: moved by %.4f\n", ablation.name, ablation.what, moved);
-  EXPECT_NEAR(moved, MovedBy(ablation), 0.002);
+  const double moved = Mean(Measure(model, ReadPrompts(ablation.model)).moved);
+  std::printf("%s, %s: moved by %.4f\n", ablation.model.c_str(), ablation.what, moved);
+  EXPECT_NEAR(moved, ReadChecks(ablation.model).at("moved_by").at(ablation.what), 0.002);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, TinyFeatureTest, testing::ValuesIn(Available()));
+INSTANTIATE_TEST_SUITE_P(Models, TinyFeatureTest, testing::ValuesIn(AvailableAblations()));
 
 }  // namespace
 }  // namespace qanat::golden

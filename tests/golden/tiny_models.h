@@ -14,12 +14,35 @@
 
 namespace qanat::golden {
 
-// A file of ours is checked in; the others are in the folder that the variable QANAT_GOLDEN names.
+// Checked in: every family, every way to scale positions, every quantised format.
+inline constexpr const char* kOurModels[] = {
+    "llama-linear",  "llama-llama3",  "llama-yarn",     "qwen2x256-q4_k_m", "qwen3-tied",
+    "gemma3",        "llama256-q8_0", "llama256-q4_0",  "llama256-q4_1",    "llama256-q5_0",
+    "llama256-q5_1", "llama256-q2_k", "llama256-q3_k_m"};
+// In the folder that the variable QANAT_GOLDEN names, if it does.
+inline constexpr const char* kOtherModels[] = {
+    "llama",        "mistral",       "qwen2",           "qwen2-tied",      "qwen3",        "gemma3-keys",
+    "llama256-f16", "llama256-bf16", "llama256-q4_k_m", "llama256-q5_k_m", "llama256-q6_k"};
+
+inline std::vector<std::string> AvailableModels() {
+  std::vector<std::string> models(std::begin(kOurModels), std::end(kOurModels));
+  if (std::getenv("QANAT_GOLDEN") == nullptr) return models;
+  models.insert(models.end(), std::begin(kOtherModels), std::end(kOtherModels));
+  return models;
+}
+
+// Of one of those.
 inline std::string TinyPath(const std::string& file) {
   const std::string ours = GoldenPath("tiny/" + file);
   const char* whole = std::getenv("QANAT_GOLDEN");
   if (std::filesystem::exists(ours) || whole == nullptr) return ours;
   return std::string(whole) + "/tiny/" + file;
+}
+
+// What an established runtime was off by, and what leaving features out does to the values.
+inline nlohmann::json ReadChecks(const std::string& model) {
+  std::ifstream file(TinyPath("checks.json"));
+  return ReadJson(file).at(model);
 }
 
 struct TinyPrompt {

@@ -35,10 +35,10 @@ TEST_P(TokenizerGoldenTest, DecodesToTheText) {
 
 INSTANTIATE_TEST_SUITE_P(
     Tiny, TokenizerGoldenTest,
-    testing::Values(Model{"Gpt2", "tiny/mistral.gguf", "tiny/tokenizer_gpt-2.jsonl"},
+    testing::Values(Model{"Gpt2", "tiny/llama-linear.gguf", "tiny/tokenizer_gpt-2.jsonl"},
                     Model{"LlamaBpe", "tiny/llama256-q4_1.gguf", "tiny/tokenizer_llama-bpe.jsonl"},
-                    Model{"Qwen2", "tiny/qwen2-tied.gguf", "tiny/tokenizer_qwen2.jsonl"},
-                    Model{"SentencePiece", "tiny/gemma3-keys.gguf", "tiny/tokenizer_spm.jsonl"},
+                    Model{"Qwen2", "tiny/qwen3-tied.gguf", "tiny/tokenizer_qwen2.jsonl"},
+                    Model{"SentencePiece", "tiny/gemma3.gguf", "tiny/tokenizer_spm.jsonl"},
                     Model{"Smollm", "tiny/llama-yarn.gguf", "tiny/tokenizer_smollm.jsonl"}),
     [](const auto& info) { return info.param.name; });
 
@@ -48,7 +48,7 @@ TEST(TokenizerGoldenRuleTest, WholeWordsComeFirstOnlyWhereTheFamilySaysSo) {
   ASSERT_TRUE(llama.ok());
   for (const char* word : {" hydrology", " aqueduct"}) {
     EXPECT_EQ((*llama)->Encode(word).size(), 1u) << word;
-    for (const char* file : {"tiny/llama-yarn.gguf", "tiny/mistral.gguf", "tiny/qwen2-tied.gguf"}) {
+    for (const char* file : {"tiny/llama-yarn.gguf", "tiny/llama-linear.gguf", "tiny/qwen3-tied.gguf"}) {
       const auto other = LoadTokenizer(GoldenPath(file));
       ASSERT_TRUE(other.ok());
       EXPECT_GT((*other)->Encode(word).size(), 1u) << word << " " << file;

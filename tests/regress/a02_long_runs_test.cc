@@ -20,7 +20,7 @@ std::string RunOf(std::string_view unit, size_t bytes) {
 
 const text::Tokenizer& SentencePiece() {
   static const auto& tokenizer = *new absl::StatusOr<std::unique_ptr<text::Tokenizer>>(
-      golden::LoadTokenizer(golden::GoldenPath("tiny/gemma3-keys.gguf")));
+      golden::LoadTokenizer(golden::GoldenPath("tiny/gemma3.gguf")));
   QANAT_CHECK(tokenizer.ok()) << tokenizer.status().ToString();
   return **tokenizer;
 }

@@ -67,7 +67,7 @@ TEST(A05SentencePieceTest, BytePiecesJoinToOneCharacter) {
 }
 
 TEST(A05SentencePieceTest, StreamEqualsTheWholeForEveryGoldenText) {
-  const auto tokenizer = golden::LoadTokenizer(golden::GoldenPath("tiny/gemma3-keys.gguf"));
+  const auto tokenizer = golden::LoadTokenizer(golden::GoldenPath("tiny/gemma3.gguf"));
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   for (const golden::TextAndIds& c :
        golden::ReadTextsAndIds(golden::GoldenPath("tiny/tokenizer_spm.jsonl"))) {

@@ -160,7 +160,7 @@ TEST_P(ModelInvarianceTest, SharedBlocksDoNotMatter) {
 // Gemma has everything that a layer can have: norms, windows, two rotary tables.
 INSTANTIATE_TEST_SUITE_P(Kernels, ModelInvarianceTest,
                          testing::Values(Subject{"scalar", "llama256-q4_1"}, Subject{"auto", "llama256-q4_1"},
-                                         Subject{"auto", "gemma3-keys"}),
+                                         Subject{"auto", "gemma3"}),
                          [](const auto& info) {
                            return std::string(info.param.kernels) +
                                   (info.param.model[0] == 'g' ? "Gemma" : "Llama");

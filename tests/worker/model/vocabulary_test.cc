@@ -63,6 +63,18 @@ TEST(VocabularyTest, TakesWhatIsAbsentForNone) {
   EXPECT_FALSE(vocabulary->add_bos);
 }
 
+TEST(VocabularyTest, KnowsEndsThatTheFileDoesNotName) {
+  GgufBuilder builder = TinyLlama();
+  builder.SetStrings("tokenizer.ggml.tokens", {"<end_of_turn>", "</s>", "<eos>", "a", "<|im_end|>", "<|end|>",
+                                               "<start_of_turn>", "x"});
+  builder.Remove("tokenizer.ggml.merges");
+  builder.SetI32s("tokenizer.ggml.token_type", {3, 3, 3, 1, 4, 1, 3, 1});
+  // What the file names comes first; <|end|> is plain text here, </s> and <start_of_turn> no ends.
+  EXPECT_THAT(Read(builder)->eog, ElementsAre(2, 0, 4));
+  builder.SetU32("tokenizer.ggml.eot_token_id", 7);
+  EXPECT_THAT(Read(builder)->eog, ElementsAre(2, 7, 0, 4));
+}
+
 TEST(VocabularyTest, AddsBosWhereTheFamilyWasTrainedWithIt) {
   GgufBuilder builder = TinyLlama();
   builder.Remove("tokenizer.ggml.add_bos_token");

@@ -113,6 +113,25 @@ absl::Status ReadSpecialIds(const GgufFile& file, Vocabulary& vocabulary) {
   return absl::OkStatus();
 }
 
+// Files name one or two ends, yet a chat may end by another: Gemma's turns end with <end_of_turn>, of which
+// its metadata says nothing. So these texts are ends too, where they are tokens of their own and not pieces
+// of plain text. Not </s>: files whose end it is name it, and for others it is HTML.
+void AddEndMarkers(Vocabulary& vocabulary) {
+  static const auto& kMarkers = *new absl::flat_hash_set<std::string_view>{
+      "<|eot_id|>", "<|eom_id|>",      "<|im_end|>",    "<|end|>",           "<|return|>",
+      "<|call|>",   "<|end_of_text|>", "<|endoftext|>", "<end_of_turn>",     "<EOT>",
+      "_<EOT>",     "[EOT]",           "[EOS]",         "<end_of_utterance>"};
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    const TokenKind kind = vocabulary.kinds[id];
+    if (kind != TokenKind::kControl && kind != TokenKind::kUserDefined) continue;
+    if (!kMarkers.contains(vocabulary.tokens[id])) continue;
+    const TokenId end = static_cast<TokenId>(id);
+    if (std::find(vocabulary.eog.begin(), vocabulary.eog.end(), end) == vocabulary.eog.end()) {
+      vocabulary.eog.push_back(end);
+    }
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Vocabulary> ReadVocabulary(const GgufFile& file) {
@@ -127,6 +146,7 @@ absl::StatusOr<Vocabulary> ReadVocabulary(const GgufFile& file) {
   QANAT_RETURN_IF_ERROR(ReadMerges(file, vocabulary));
   QANAT_RETURN_IF_ERROR(ReadScores(file, vocabulary));
   QANAT_RETURN_IF_ERROR(ReadSpecialIds(file, vocabulary));
+  AddEndMarkers(vocabulary);
   return vocabulary;
 }
 
