@@ -167,9 +167,11 @@ void CpuBackend::HeadNorm(Activations heads, int first_head, int num_heads, Weig
 void CpuBackend::FillRows(Weight vector, Activations out) {
   QANAT_DCHECK(vector.cols == out.cols);
   float* const output = Output(out);
-  for (int row = 0; row < out.rows; ++row) {
-    std::memcpy(output + int64_t{row} * out.cols, weights_.vector(vector), sizeof(float) * out.cols);
-  }
+  ForRows(out.rows, out.cols, [&](int begin, int end) {
+    for (int row = begin; row < end; ++row) {
+      std::memcpy(output + int64_t{row} * out.cols, weights_.vector(vector), sizeof(float) * out.cols);
+    }
+  });
 }
 
 void CpuBackend::MatMul(Weight w, Activations in, Activations out) { Multiply(w, in, out, false); }
