@@ -1,31 +1,63 @@
 // `qanat bench`: measurements, one subcommand each.
+#include <functional>
 #include <memory>
 
 #include "tools/qanat/bench_engine.h"
+#include "tools/qanat/bench_index.h"
 #include "tools/qanat/command.h"
 
 namespace qanat::tools {
 
-Command AddBench(CLI::App& qanat) {
-  CLI::App* app = qanat.add_subcommand("bench", "Measures");
-  app->require_subcommand(1);
-  CLI::App* engine = app->add_subcommand(
+namespace {
+
+std::function<absl::Status()> AddEngine(CLI::App& bench) {
+  CLI::App* app = bench.add_subcommand(
       "engine", "Tokens a second of the engine in this process: prefill of 512, one stream, 16 x (128 + 64)");
   const auto options = std::make_shared<BenchEngineOptions>();
-  engine->add_option("--model", options->model, "GGUF file")
+  app->add_option("--model", options->model, "GGUF file")
       ->envname("QANAT_MODEL")
       ->required()
       ->check(CLI::ExistingFile);
-  engine->add_option("--threads", options->threads, "Compute threads; 0: all of the cpuset")
+  app->add_option("--threads", options->threads, "Compute threads; 0: all of the cpuset")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  engine->add_option("--kernels", options->kernels, "auto, avx512, scalar or reference")
-      ->capture_default_str();
-  engine->add_option("--rounds", options->rounds, "How often each row runs; medians are reported")
+  app->add_option("--kernels", options->kernels, "auto, avx512, scalar or reference")->capture_default_str();
+  app->add_option("--rounds", options->rounds, "How often each row runs; medians are reported")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  engine->add_flag("--json", options->json, "Print JSON");
-  return {app, [options] { return RunBenchEngine(*options); }};
+  app->add_flag("--json", options->json, "Print JSON");
+  return [app, options] { return app->parsed() ? RunBenchEngine(*options) : absl::OkStatus(); };
+}
+
+std::function<absl::Status()> AddIndex(CLI::App& bench) {
+  CLI::App* app = bench.add_subcommand(
+      "index", "The router's index in this process: updates a second, bytes a block, time of a decision");
+  const auto options = std::make_shared<BenchIndexOptions>();
+  app->add_option("--workers", options->workers, "Workers")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  app->add_option("--blocks", options->blocks, "Blocks that each holds")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  app->add_option("--tokens", options->tokens, "Lengths of prompts, a row each")
+      ->check(CLI::Range(16, 1 << 22))
+      ->capture_default_str();
+  app->add_flag("--json", options->json, "Print JSON");
+  return [app, options] { return app->parsed() ? RunBenchIndex(*options) : absl::OkStatus(); };
+}
+
+}  // namespace
+
+Command AddBench(CLI::App& qanat) {
+  CLI::App* app = qanat.add_subcommand("bench", "Measures");
+  app->require_subcommand(1);
+  const auto engine = AddEngine(*app);
+  const auto index = AddIndex(*app);
+  return {app, [engine, index] {
+            absl::Status status = engine();
+            status.Update(index());
+            return status;
+          }};
 }
 
 }  // namespace qanat::tools

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "nlohmann/json.hpp"
+#include "tools/qanat/measure.h"
 #include "worker/backend/cpu_backend.h"
 #include "worker/engine/engine.h"
 #include "worker/model/device_model_runner.h"
@@ -138,27 +137,6 @@ class Bench {
   std::unique_ptr<model::DeviceModelRunner> runner_;
   uint64_t state_ = 1;
 };
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
-double LoadAverage() {
-  double load = 0;
-  return getloadavg(&load, 1) == 1 ? load : 0;
-}
-
-// Jiffies that the host took from this machine, over all CPUs.
-int64_t StolenJiffies() {
-  std::ifstream stat("/proc/stat");
-  std::string cpu;
-  int64_t field[8] = {};
-  stat >> cpu;
-  for (int64_t& value : field) stat >> value;
-  return field[7];
-}
 
 }  // namespace
 
