@@ -32,7 +32,7 @@ TEST(RouterCommandLineTest, RefusesByNameWhatIsNotBuilt) {
     Flags flags;
     const char* named;
   } cases[] = {
-      {{workers, "--policy=prefix_cost"}, "prefix_cost"},
+      {{workers, "--policy=fastest"}, "fastest"},
       {{workers, "--workers-file=x"}, "--workers-file"},
       {{workers, "--workers-dns=x:1"}, "--workers-dns"},
       {{workers, "--http-listen=127.0.0.1:0"}, "--http-listen"},
