@@ -37,13 +37,17 @@ struct KernelSet {
                            const AttentionPartial* partials) = nullptr;
 };
 
-// Any x86-64. Bit for bit what Avx512Kernels gives.
+// Any x86-64. Bit for bit what Avx2Kernels and Avx512Kernels give.
 const KernelSet& ScalarKernels();
+// REQUIRES: CpuHasAvx2().
+const KernelSet& Avx2Kernels();
 // REQUIRES: CpuHasAvx512().
 const KernelSet& Avx512Kernels();
 // Float32 over dequantised weights and a float32 cache: what the others are measured against.
 const KernelSet& ReferenceKernels();
 
+// AVX2, FMA and F16C, on the CPU and enabled by the system.
+bool CpuHasAvx2();
 // AVX-512 F, BW, VL, DQ and VNNI, on the CPU and enabled by the system.
 bool CpuHasAvx512();
 

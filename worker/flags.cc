@@ -67,7 +67,7 @@ void AddServing(CLI::App& app, Flags& flags, Raw& raw) {
 void AddEngine(CLI::App& app, Flags& flags, Raw& raw) {
   cli::AddFlag(app, "threads", raw.threads, "compute threads; 0: all of the cpuset");
   cli::AddFlag(app, "kernels", flags.backend.kernels,
-               "auto, avx512, scalar or reference (float32, float32 KV cache)");
+               "auto, avx512, avx2, scalar or reference (float32, float32 KV cache)");
   cli::AddFlag(app, "kv-blocks", raw.kv_blocks, "blocks of the KV cache; 0: from --kv-memory");
   cli::AddFlag(app, "kv-memory", raw.kv_memory,
                "bytes of the KV cache (K, M, G: powers of 1024); 0: half of free memory");

@@ -1,5 +1,7 @@
 #include "kernels/kernel_set.h"
 
+#include <cpuid.h>
+
 #include "kernels/cpu/paths.h"
 
 namespace qanat::kernels {
@@ -9,11 +11,30 @@ void Avx512Gemm(const GemmParams& params, const GemmRange& range, std::byte* scr
   if (FactsOf(params.weight->format).quantized) {
     Avx512QuantizedGemm(params, range, scratch);
   } else {
-    Avx512FloatGemm(params, range);
+    avx512::FloatGemm(params, range);
   }
 }
 
+void Avx2Gemm(const GemmParams& params, const GemmRange& range, std::byte* /*scratch*/) {
+  if (FactsOf(params.weight->format).quantized) {
+    Avx2QuantizedGemm(params, range);
+  } else {
+    avx2::FloatGemm(params, range);
+  }
+}
+
+// __builtin_cpu_supports does not know this one in every compiler.
+bool CpuHasF16c() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
 }  // namespace
+
+bool CpuHasAvx2() {
+  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && CpuHasF16c();
+  return has;
+}
 
 bool CpuHasAvx512() {
   static const bool has = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -40,6 +61,24 @@ const KernelSet& ScalarKernels() {
   return set;
 }
 
+const KernelSet& Avx2Kernels() {
+  static constexpr KernelSet set = {
+      .name = "avx2",
+      .kv_element = KvElement::kBF16,
+      .quantizes_activations = true,
+      .quantize = avx2::Quantize,
+      .gemm = Avx2Gemm,
+      .rms_norm = avx2::RmsNorm,
+      .silu_mul = avx2::SiluMul,
+      .gelu_mul = avx2::GeluMul,
+      .rope_store = avx2::RopeStoreBf16,
+      .attend = avx2::Attend,
+      .attend_partition = avx2::AttendPartition,
+      .merge_partitions = avx2::Merge,
+  };
+  return set;
+}
+
 const KernelSet& Avx512Kernels() {
   static constexpr KernelSet set = {
       .name = "avx512vnni",
@@ -51,9 +90,9 @@ const KernelSet& Avx512Kernels() {
       .silu_mul = avx512::SiluMul,
       .gelu_mul = avx512::GeluMul,
       .rope_store = Avx512RopeStore,
-      .attend = Avx512Attend,
-      .attend_partition = Avx512AttendPartition,
-      .merge_partitions = Avx512Merge,
+      .attend = avx512::Attend,
+      .attend_partition = avx512::AttendPartition,
+      .merge_partitions = avx512::Merge,
   };
   return set;
 }
@@ -73,7 +112,21 @@ const KernelSet& ReferenceKernels() {
       .attend_partition = base::ReferenceAttendPartition,
       .merge_partitions = base::ReferenceMerge,
   };
-  static constexpr KernelSet wide = {
+  static constexpr KernelSet with_avx2 = {
+      .name = "reference",
+      .kv_element = KvElement::kF32,
+      .quantizes_activations = false,
+      .quantize = avx2::Quantize,
+      .gemm = avx2::ReferenceGemm,
+      .rms_norm = avx2::RmsNorm,
+      .silu_mul = avx2::SiluMul,
+      .gelu_mul = avx2::GeluMul,
+      .rope_store = avx2::RopeStoreF32,
+      .attend = avx2::ReferenceAttend,
+      .attend_partition = avx2::ReferenceAttendPartition,
+      .merge_partitions = avx2::ReferenceMerge,
+  };
+  static constexpr KernelSet with_avx512 = {
       .name = "reference",
       .kv_element = KvElement::kF32,
       .quantizes_activations = false,
@@ -87,7 +140,7 @@ const KernelSet& ReferenceKernels() {
       .attend_partition = avx512::ReferenceAttendPartition,
       .merge_partitions = avx512::ReferenceMerge,
   };
-  return CpuHasAvx512() ? wide : plain;
+  return CpuHasAvx512() ? with_avx512 : CpuHasAvx2() ? with_avx2 : plain;
 }
 
 }  // namespace qanat::kernels

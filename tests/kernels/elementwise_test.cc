@@ -13,12 +13,6 @@
 namespace qanat::kernels {
 namespace {
 
-std::vector<const KernelSet*> AllPaths() {
-  std::vector<const KernelSet*> paths = {&ScalarKernels(), &ReferenceKernels()};
-  if (CpuHasAvx512()) paths.push_back(&Avx512Kernels());
-  return paths;
-}
-
 TEST(Exp2Test, IsNearTheExactPowerEverywhere) {
   for (float x = -125.99f; x < 127; x += 0.00317f) {
     ASSERT_NEAR(Exp2(x) / std::exp2(static_cast<double>(x)), 1.0, 1.3e-7) << x;

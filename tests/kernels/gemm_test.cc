@@ -12,17 +12,6 @@
 namespace qanat::kernels {
 namespace {
 
-// The paths that this CPU runs; the first is the scalar one, which defines the bits.
-std::vector<const KernelSet*> FastPaths() {
-  std::vector<const KernelSet*> paths = {&ScalarKernels()};
-  if (CpuHasAvx512()) {
-    paths.push_back(&Avx512Kernels());
-  } else {
-    std::cout << "no AVX-512 on this CPU: only the scalar path is tested\n";
-  }
-  return paths;
-}
-
 // A product by one path, from the quantisation of the input on.
 std::vector<float> Multiply(const KernelSet& path, const TestMatrix& weight, const std::vector<float>& in,
                             int rows, const std::vector<float>* initial = nullptr) {
@@ -135,7 +124,7 @@ TEST(GemmTest, EveryPathAndRowCountGivesTheSameBits) {
 
 TEST(GemmTest, PartsOfTheRangeGiveTheSameBits) {
   std::mt19937 rng(5);
-  for (const KernelSet* path : {&ScalarKernels(), &ReferenceKernels(), FastPaths().back()}) {
+  for (const KernelSet* path : AllPaths()) {
     for (const WeightFormat format : kAllFormats) {
       const TestMatrix weight = RandomMatrix(rng, format, 100, 256);
       const int rows = 29;
@@ -158,7 +147,7 @@ TEST(GemmTest, PartsOfTheRangeGiveTheSameBits) {
 
 TEST(GemmTest, AccumulateAddsTheWholeProductOnce) {
   std::mt19937 rng(6);
-  for (const KernelSet* path : {&ScalarKernels(), &ReferenceKernels(), FastPaths().back()}) {
+  for (const KernelSet* path : AllPaths()) {
     for (const WeightFormat format : kAllFormats) {
       const TestMatrix weight = RandomMatrix(rng, format, 41, 256);
       const std::vector<float> in = RandomFloats(rng, 8 * 256);
@@ -205,13 +194,16 @@ TEST(GemmTest, LargestCodesAndAnyScaleAreExactOnEveryPath) {
 
 TEST(QuantizeTest, PathsAgreeOnEveryMagnitude) {
   std::mt19937 rng(7);
+  const std::vector<const KernelSet*> paths = FastPaths();
   for (int trial = 0; trial < 2000; ++trial) {
     const std::vector<float> in =
         RandomFloats(rng, 64, std::ldexp(1.0f, static_cast<int>(rng() % 250) - 140));
     std::vector<QuantizedCell> first(NumQuantizedCells(1, 64)), second(NumQuantizedCells(1, 64));
     ScalarKernels().quantize({in.data(), 64, {first.data(), 2}}, 0, 1);
-    FastPaths().back()->quantize({in.data(), 64, {second.data(), 2}}, 0, 1);
-    ASSERT_EQ(std::memcmp(first.data(), second.data(), first.size() * 64), 0);
+    for (const KernelSet* path : paths) {
+      path->quantize({in.data(), 64, {second.data(), 2}}, 0, 1);
+      ASSERT_EQ(std::memcmp(first.data(), second.data(), first.size() * 64), 0) << path->name;
+    }
     for (int tile = 0; tile < 2; ++tile) {
       const QuantizedCell& cell = first[tile * kRowBlock];
       int sum = 0;

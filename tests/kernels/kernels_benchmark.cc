@@ -14,11 +14,12 @@
 namespace qanat::kernels {
 namespace {
 
-const KernelSet& FastPath() { return CpuHasAvx512() ? Avx512Kernels() : ScalarKernels(); }
+const KernelSet& FastPath() { return *FastPaths().back(); }
 
 // By the index that is a benchmark's argument; null where this CPU cannot run it.
 const KernelSet* PathAt(int64_t index) {
   if (index == 0) return CpuHasAvx512() ? &Avx512Kernels() : nullptr;
+  if (index == 1) return CpuHasAvx2() ? &Avx2Kernels() : nullptr;
   return &ScalarKernels();
 }
 
@@ -100,7 +101,7 @@ void BM_Format(benchmark::State& state) {
 }
 BENCHMARK(BM_Format)
     ->ArgNames({"path", "format", "rows"})
-    ->ArgsProduct({{0, 1}, benchmark::CreateDenseRange(0, std::size(kAllFormats) - 1, 1), {1, 4, 12, 96}})
+    ->ArgsProduct({{0, 1, 2}, benchmark::CreateDenseRange(0, std::size(kAllFormats) - 1, 1), {1, 4, 12, 96}})
     ->Unit(benchmark::kMicrosecond);
 
 // A chain of matrices larger than the caches: what decoding at batch size 1 reads.
@@ -121,8 +122,10 @@ BENCHMARK(BM_GemvStream)->Arg(1)->Arg(2)->Arg(4)->Unit(benchmark::kMillisecond);
 
 // 9 heads over 3 KV heads of 64; `rows` rows that end at `context`.
 void BM_Attention(benchmark::State& state) {
-  const int context = static_cast<int>(state.range(0));
-  const int rows = static_cast<int>(state.range(1));
+  const KernelSet* path = PathAt(state.range(0));
+  if (path == nullptr) return state.SkipWithError("not on this CPU");
+  const int context = static_cast<int>(state.range(1));
+  const int rows = static_cast<int>(state.range(2));
   constexpr int kHeads = 9, kKvHeads = 3, kDim = 64;
   std::mt19937 rng(2);
   std::vector<TestMatrix::Line> storage(2 * KvHalfBytes(KvElement::kBF16, kDim) * kKvHeads * context / 16 /
@@ -132,9 +135,9 @@ void BM_Attention(benchmark::State& state) {
   const KvLayer layer = {reinterpret_cast<std::byte*>(storage.data()), kKvHeads, kDim};
   std::vector<float> qkv = RandomFloats(rng, static_cast<size_t>(context) * (kHeads + 2 * kKvHeads) * kDim);
   const std::vector<float> angles(context * kDim / 2, 0.7f);
-  FastPath().rope_store({qkv.data(), (kHeads + 2 * kKvHeads) * kDim, kHeads, angles.data(), angles.data(),
-                         true, layer, table.data(), 0},
-                        0, context);
+  path->rope_store({qkv.data(), (kHeads + 2 * kKvHeads) * kDim, kHeads, angles.data(), angles.data(), true,
+                    layer, table.data(), 0},
+                   0, context);
   std::vector<float> out(static_cast<size_t>(rows) * kHeads * kDim);
   const AttentionParams params = {qkv.data(),   (kHeads + 2 * kKvHeads) * kDim,
                                   out.data(),   kHeads * kDim,
@@ -142,7 +145,7 @@ void BM_Attention(benchmark::State& state) {
                                   table.data(), context - rows,
                                   0.125f};
   for (auto _ : state) {
-    for (int head = 0; head < kKvHeads; ++head) FastPath().attend(params, head, 0, rows);
+    for (int head = 0; head < kKvHeads; ++head) path->attend(params, head, 0, rows);
   }
   const double keys = rows * (context - rows + (rows + 1) / 2.0) * state.iterations();
   state.counters["GFLOPS"] = benchmark::Counter(keys * kHeads * kDim * 4 / 1e9, benchmark::Counter::kIsRate);
@@ -150,14 +153,16 @@ void BM_Attention(benchmark::State& state) {
       benchmark::Counter(keys * kKvHeads * kDim * 4 / 1e9, benchmark::Counter::kIsRate);
 }
 BENCHMARK(BM_Attention)
-    ->Args({512, 1})
-    ->Args({4096, 1})
-    ->Args({512, 16})
-    ->Args({512, 512})
+    ->ArgNames({"path", "context", "rows"})
+    ->ArgsProduct({{0, 1}, {512}, {1, 16, 512}})
+    ->ArgsProduct({{0, 1}, {4096}, {1}})
     ->Unit(benchmark::kMicrosecond);
 
 void BM_Elementwise(benchmark::State& state) {
-  const int rows = static_cast<int>(state.range(1));
+  const KernelSet* path = PathAt(state.range(0));
+  if (path == nullptr) return state.SkipWithError("not on this CPU");
+  const int64_t operation = state.range(1);
+  const int rows = static_cast<int>(state.range(2));
   constexpr int kHidden = 576, kFfn = 1536;
   std::mt19937 rng(3);
   const std::vector<float> in = RandomFloats(rng, static_cast<size_t>(rows) * 2 * kFfn);
@@ -165,17 +170,18 @@ void BM_Elementwise(benchmark::State& state) {
   std::vector<QuantizedCell> cells(NumQuantizedCells(rows, kFfn));
   const std::vector<float> weight(kHidden, 1.0f);
   for (auto _ : state) {
-    if (state.range(0) == 0) FastPath().quantize({in.data(), kFfn, {cells.data(), kFfn / 32}}, 0, rows);
-    if (state.range(0) == 1) FastPath().silu_mul({in.data(), out.data(), kFfn}, 0, rows);
-    if (state.range(0) == 2) {
-      FastPath().rms_norm({in.data(), weight.data(), out.data(), kHidden, kHidden, kHidden, 1e-5f}, 0, rows);
+    if (operation == 0) path->quantize({in.data(), kFfn, {cells.data(), kFfn / 32}}, 0, rows);
+    if (operation == 1) path->silu_mul({in.data(), out.data(), kFfn}, 0, rows);
+    if (operation == 2) {
+      path->rms_norm({in.data(), weight.data(), out.data(), kHidden, kHidden, kHidden, 1e-5f}, 0, rows);
     }
   }
-  state.SetLabel(state.range(0) == 0   ? "quantize 1536"
-                 : state.range(0) == 1 ? "silu_mul 1536"
-                                       : "rms_norm 576");
+  state.SetLabel(operation == 0 ? "quantize 1536" : operation == 1 ? "silu_mul 1536" : "rms_norm 576");
 }
-BENCHMARK(BM_Elementwise)->ArgsProduct({{0, 1, 2}, {1, 64}})->Unit(benchmark::kNanosecond);
+BENCHMARK(BM_Elementwise)
+    ->ArgNames({"path", "operation", "rows"})
+    ->ArgsProduct({{0, 1}, {0, 1, 2}, {1, 64}})
+    ->Unit(benchmark::kNanosecond);
 
 }  // namespace
 }  // namespace qanat::kernels

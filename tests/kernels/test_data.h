@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iostream>
 #include <random>
 #include <vector>
 
 #include "kernels/gemm.h"
 #include "kernels/half.h"
+#include "kernels/kernel_set.h"
 #include "kernels/packed_matrix.h"
 #include "kernels/repack.h"
 
@@ -23,6 +25,22 @@ inline const char* NameOf(WeightFormat format) {
   static constexpr const char* kNames[] = {"F32",  "F16",  "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1",
                                            "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"};
   return kNames[static_cast<int>(format)];
+}
+
+// The paths that this CPU runs and that must give the same bits; the first is the scalar one, which defines
+// them.
+inline std::vector<const KernelSet*> FastPaths() {
+  std::vector<const KernelSet*> paths = {&ScalarKernels()};
+  if (CpuHasAvx2()) paths.push_back(&Avx2Kernels());
+  if (CpuHasAvx512()) paths.push_back(&Avx512Kernels());
+  if (paths.size() < 3) std::cout << "only " << paths.size() << " of 3 paths run on this CPU\n";
+  return paths;
+}
+
+inline std::vector<const KernelSet*> AllPaths() {
+  std::vector<const KernelSet*> paths = FastPaths();
+  paths.push_back(&ReferenceKernels());
+  return paths;
 }
 
 inline std::vector<float> RandomFloats(std::mt19937& rng, size_t count, float scale = 1) {

@@ -21,7 +21,8 @@ std::function<absl::Status()> AddEngine(CLI::App& bench) {
   app->add_option("--threads", options->threads, "Compute threads; 0: all of the cpuset")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  app->add_option("--kernels", options->kernels, "auto, avx512, scalar or reference")->capture_default_str();
+  app->add_option("--kernels", options->kernels, "auto, avx512, avx2, scalar or reference")
+      ->capture_default_str();
   app->add_option("--rounds", options->rounds, "How often each row runs; medians are reported")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

@@ -30,19 +30,25 @@ float* Floats(Activations activations) { return static_cast<float*>(activations.
 
 int CeilDiv(int a, int b) { return (a + b - 1) / b; }
 
+const kernels::KernelSet& BestKernels() {
+  if (kernels::CpuHasAvx512()) return kernels::Avx512Kernels();
+  return kernels::CpuHasAvx2() ? kernels::Avx2Kernels() : kernels::ScalarKernels();
+}
+
 absl::StatusOr<const kernels::KernelSet*> ChooseKernels(const std::string& name) {
+  if (name == "auto") return &BestKernels();
   if (name == "scalar") return &kernels::ScalarKernels();
   if (name == "reference") return &kernels::ReferenceKernels();
-  if (name == "auto") return kernels::CpuHasAvx512() ? &kernels::Avx512Kernels() : &kernels::ScalarKernels();
-  if (name == "avx2") return absl::UnimplementedError("kernels=avx2: this build has no AVX2 path");
-  if (name != "avx512") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("kernels=", name, ": must be auto, avx512, avx2, scalar or reference"));
+  if (name == "avx2") {
+    if (kernels::CpuHasAvx2()) return &kernels::Avx2Kernels();
+    return absl::FailedPreconditionError("kernels=avx2: this CPU lacks AVX2, FMA or F16C");
   }
-  if (!kernels::CpuHasAvx512()) {
+  if (name == "avx512") {
+    if (kernels::CpuHasAvx512()) return &kernels::Avx512Kernels();
     return absl::FailedPreconditionError("kernels=avx512: this CPU lacks AVX-512 F, BW, VL, DQ or VNNI");
   }
-  return &kernels::Avx512Kernels();
+  return absl::InvalidArgumentError(
+      absl::StrCat("kernels=", name, ": must be auto, avx512, avx2, scalar or reference"));
 }
 
 }  // namespace

@@ -13,15 +13,15 @@ namespace qanat::backend {
 struct CpuBackendOptions {
   // Compute threads, the caller's included; 0: min(cpuset, cpu quota).
   int threads = 0;
-  // auto, avx512, avx2, scalar, reference (float32 weights and float32 KV cache).
+  // auto (the first that this CPU runs of the next three), avx512, avx2, scalar; reference (float32 weights
+  // and float32 KV cache).
   std::string kernels = "auto";
   // Pin compute threads to the CPUs of the cpuset.
   bool pin = true;
 };
 
 // INVALID_ARGUMENT for an unknown path; FAILED_PRECONDITION naming the missing instructions when this CPU
-// lacks them; UNIMPLEMENTED for a path that this build does not have. The calling thread becomes compute
-// thread 0.
+// lacks them. The calling thread becomes compute thread 0.
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuBackendOptions& options);
 
 }  // namespace qanat::backend

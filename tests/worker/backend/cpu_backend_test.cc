@@ -69,9 +69,11 @@ Logits Alone(const std::string& kernels, int threads, const std::vector<TokenId>
 }
 
 std::vector<std::string> FastPaths() {
-  if (kernels::CpuHasAvx512()) return {"scalar", "avx512"};
-  std::cout << "no AVX-512 on this CPU: only the scalar path is tested\n";
-  return {"scalar"};
+  std::vector<std::string> paths = {"scalar"};
+  if (kernels::CpuHasAvx2()) paths.emplace_back("avx2");
+  if (kernels::CpuHasAvx512()) paths.emplace_back("avx512");
+  if (paths.size() < 3) std::cout << "only " << paths.size() << " of 3 paths run on this CPU\n";
+  return paths;
 }
 
 TEST(CpuBackendTest, BitsDependOnNeitherPathNorThreadsNorChunks) {
@@ -265,9 +267,11 @@ TEST(CpuBackendTest, HeadNormTouchesItsHeadsOnly) {
 TEST(CpuBackendTest, NamesPathsAndRefusesOthers) {
   EXPECT_EQ(Create("scalar")->Numerics(), "k1-scalar-bf16kv");
   EXPECT_EQ(Create("reference")->Numerics(), "k1-reference-f32kv");
-  EXPECT_EQ(Create("auto")->Numerics(),
-            kernels::CpuHasAvx512() ? "k1-avx512vnni-bf16kv" : "k1-scalar-bf16kv");
-  EXPECT_EQ(CreateCpuBackend({1, "avx2", false}).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(Create("auto")->Numerics(), kernels::CpuHasAvx512() ? "k1-avx512vnni-bf16kv"
+                                        : kernels::CpuHasAvx2() ? "k1-avx2-bf16kv"
+                                                                : "k1-scalar-bf16kv");
+  EXPECT_EQ(CreateCpuBackend({1, "avx2", false}).status().code(),
+            kernels::CpuHasAvx2() ? absl::StatusCode::kOk : absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(CreateCpuBackend({1, "fast", false}).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(CreateCpuBackend({-1, "auto", false}).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(CreateCpuBackend({1, "avx512", false}).status().code(),

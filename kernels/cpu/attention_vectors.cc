@@ -2,13 +2,11 @@
 //
 // Up to 6 queries (heads of a group, and neighbouring rows where they see the whole tile) pass over a tile
 // together and share every load and expansion of keys and values.
-#include <immintrin.h>
-
 #include "kernels/cpu/paths.h"
-#include "kernels/cpu/softmax_avx512.h"
+#include "kernels/cpu/softmax_vectors.h"
 #include "kernels/cpu/unroll.h"
 
-namespace qanat::kernels {
+namespace qanat::kernels::QANAT_KERNEL_ISA {
 namespace {
 
 constexpr int kMaxQueries = 6;
@@ -27,47 +25,40 @@ struct KeyTile {
   const std::byte* ahead[kTileBlocks];   // the blocks of the next tile, to be fetched meanwhile
 };
 
-__m512 LowHalves(__m512i pairs) { return _mm512_castsi512_ps(_mm512_slli_epi32(pairs, 16)); }
-__m512 HighHalves(__m512i pairs) {
-  return _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xFFFF0000u))));
-}
-
 void Fetch(const std::byte* line) { _mm_prefetch(reinterpret_cast<const char*>(line), _MM_HINT_T0); }
 
 // Scores of kQueries queries against kBlocks blocks of keys.
 template <int kQueries, int kBlocks>
 void ScoreBlocks(const std::byte* const* blocks, const std::byte* const* ahead, int head_dim,
                  const float (*q)[kMaxHeadDim], float (*p)[kTileKeys]) {
-  __m512 acc[kQueries][kBlocks];
+  Floats acc[kQueries][kBlocks];
   QANAT_UNROLL
   for (int n = 0; n < kQueries; ++n) {
     QANAT_UNROLL
-    for (int b = 0; b < kBlocks; ++b) acc[n][b] = _mm512_setzero_ps();
+    for (int b = 0; b < kBlocks; ++b) acc[n][b] = Zero();
   }
   for (int i = 0; i < head_dim / 2; ++i) {
-    __m512 even[kBlocks], odd[kBlocks];
+    Floats even[kBlocks], odd[kBlocks];
     QANAT_UNROLL
     for (int b = 0; b < kBlocks; ++b) {
-      const __m512i line = _mm512_load_si512(blocks[b] + i * 64);
+      LoadPairs(blocks[b] + i * 64, even[b], odd[b]);
       Fetch(ahead[b] + i * 64);
-      even[b] = LowHalves(line);
-      odd[b] = HighHalves(line);
     }
     QANAT_UNROLL
     for (int n = 0; n < kQueries; ++n) {
-      const __m512 q_even = _mm512_set1_ps(q[n][2 * i]);
-      const __m512 q_odd = _mm512_set1_ps(q[n][2 * i + 1]);
+      const Floats q_even = Broadcast(q[n][2 * i]);
+      const Floats q_odd = Broadcast(q[n][2 * i + 1]);
       QANAT_UNROLL
       for (int b = 0; b < kBlocks; ++b) {
-        acc[n][b] = _mm512_fmadd_ps(q_even, even[b], acc[n][b]);
-        acc[n][b] = _mm512_fmadd_ps(q_odd, odd[b], acc[n][b]);
+        acc[n][b] = Fma(q_even, even[b], acc[n][b]);
+        acc[n][b] = Fma(q_odd, odd[b], acc[n][b]);
       }
     }
   }
   QANAT_UNROLL
   for (int n = 0; n < kQueries; ++n) {
     QANAT_UNROLL
-    for (int b = 0; b < kBlocks; ++b) _mm512_store_ps(p[n] + b * kBlockTokens, acc[n][b]);
+    for (int b = 0; b < kBlocks; ++b) Store(p[n] + b * kBlockTokens, acc[n][b]);
   }
 }
 
@@ -75,11 +66,13 @@ void ScoreBlocks(const std::byte* const* blocks, const std::byte* const* ahead, 
 template <int kQueries>
 void Scores(const KeyTile& tile, int b, int num_blocks, int head_dim, const float (*q)[kMaxHeadDim],
             float (*p)[kTileKeys]) {
-  for (; b + 2 <= num_blocks; b += 2) {
-    const auto at = reinterpret_cast<float(*)[kTileKeys]>(&p[0][b * kBlockTokens]);
-    ScoreBlocks<kQueries, 2>(tile.blocks + b, tile.ahead + b, head_dim, q, at);
+  if constexpr (kQueries * 2 <= kAccumulators) {
+    for (; b + 2 <= num_blocks; b += 2) {
+      const auto at = reinterpret_cast<float(*)[kTileKeys]>(&p[0][b * kBlockTokens]);
+      ScoreBlocks<kQueries, 2>(tile.blocks + b, tile.ahead + b, head_dim, q, at);
+    }
   }
-  if (b < num_blocks) {
+  for (; b < num_blocks; ++b) {
     const auto at = reinterpret_cast<float(*)[kTileKeys]>(&p[0][b * kBlockTokens]);
     ScoreBlocks<kQueries, 1>(tile.blocks + b, tile.ahead + b, head_dim, q, at);
   }
@@ -96,7 +89,7 @@ void Softmax(int queries, const SeenKeys* seen, float (*p)[kTileKeys], Attention
     change[n] = state[n].max - max;
     state[n].max = max;
   }
-  _mm512_store_ps(correction, Exp2Vector(_mm512_load_ps(change)));
+  Store(correction, Exp2Vector(Load(change)));
   for (int n = 0; n < queries; ++n) {
     state[n].sum =
         __builtin_fmaf(state[n].sum, correction[n], Exponentiate<kWhole>(seen[n], state[n].max, p[n]));
@@ -108,13 +101,12 @@ void Softmax(int queries, const SeenKeys* seen, float (*p)[kTileKeys], Attention
 template <int kQueries, int kLines>
 void AddLines(const KeyTile& tile, int begin, int end, int head_dim, int line, const float (*p)[kTileKeys],
               const float* correction, AttentionPartial* state) {
-  __m512 acc[kQueries][kLines];
+  Floats acc[kQueries][kLines];
   QANAT_UNROLL
   for (int n = 0; n < kQueries; ++n) {
     QANAT_UNROLL
     for (int l = 0; l < kLines; ++l) {
-      acc[n][l] =
-          _mm512_mul_ps(_mm512_load_ps(state[n].out + (line + l) * 16), _mm512_set1_ps(correction[n]));
+      acc[n][l] = Mul(Load(state[n].out + (line + l) * 16), Broadcast(correction[n]));
     }
   }
   const int64_t values = static_cast<int64_t>(head_dim) * kBlockTokens * 2 + line * 64;
@@ -124,33 +116,30 @@ void AddLines(const KeyTile& tile, int begin, int end, int head_dim, int line, c
     const std::byte* pair = tile.blocks[j / kBlockTokens] + at;
     QANAT_UNROLL
     for (int l = 0; l < kLines; ++l) {
-      const __m512i tokens = _mm512_load_si512(pair + l * 64);
+      Floats even, odd;
+      LoadPairs(pair + l * 64, even, odd);
       Fetch(tile.ahead[j / kBlockTokens] + at + l * 64);
-      const __m512 even = LowHalves(tokens);
-      const __m512 odd = HighHalves(tokens);
       QANAT_UNROLL
-      for (int n = 0; n < kQueries; ++n)
-        acc[n][l] = _mm512_fmadd_ps(_mm512_set1_ps(p[n][j]), even, acc[n][l]);
+      for (int n = 0; n < kQueries; ++n) acc[n][l] = Fma(Broadcast(p[n][j]), even, acc[n][l]);
       QANAT_UNROLL
-      for (int n = 0; n < kQueries; ++n)
-        acc[n][l] = _mm512_fmadd_ps(_mm512_set1_ps(p[n][j + 1]), odd, acc[n][l]);
+      for (int n = 0; n < kQueries; ++n) acc[n][l] = Fma(Broadcast(p[n][j + 1]), odd, acc[n][l]);
     }
   }
   if (j < end) {
     const std::byte* pair = tile.blocks[j / kBlockTokens] + values + j % kBlockTokens / 2 * head_dim * 4;
     QANAT_UNROLL
     for (int l = 0; l < kLines; ++l) {
-      const __m512i tokens = _mm512_load_si512(pair + l * 64);
-      const __m512 value = j % 2 == 0 ? LowHalves(tokens) : HighHalves(tokens);
+      Floats even, odd;
+      LoadPairs(pair + l * 64, even, odd);
+      const Floats value = j % 2 == 0 ? even : odd;
       QANAT_UNROLL
-      for (int n = 0; n < kQueries; ++n)
-        acc[n][l] = _mm512_fmadd_ps(_mm512_set1_ps(p[n][j]), value, acc[n][l]);
+      for (int n = 0; n < kQueries; ++n) acc[n][l] = Fma(Broadcast(p[n][j]), value, acc[n][l]);
     }
   }
   QANAT_UNROLL
   for (int n = 0; n < kQueries; ++n) {
     QANAT_UNROLL
-    for (int l = 0; l < kLines; ++l) _mm512_store_ps(state[n].out + (line + l) * 16, acc[n][l]);
+    for (int l = 0; l < kLines; ++l) Store(state[n].out + (line + l) * 16, acc[n][l]);
   }
 }
 
@@ -159,11 +148,15 @@ void AddValues(const KeyTile& tile, int begin, int end, int head_dim, const floa
                const float* correction, AttentionPartial* state) {
   const int lines = head_dim / 16;
   int line = 0;
-  for (; line + 4 <= lines; line += 4) {
-    AddLines<kQueries, 4>(tile, begin, end, head_dim, line, p, correction, state);
+  if constexpr (kQueries * 4 <= kAccumulators) {
+    for (; line + 4 <= lines; line += 4) {
+      AddLines<kQueries, 4>(tile, begin, end, head_dim, line, p, correction, state);
+    }
   }
-  for (; line + 2 <= lines; line += 2) {
-    AddLines<kQueries, 2>(tile, begin, end, head_dim, line, p, correction, state);
+  if constexpr (kQueries * 2 <= kAccumulators) {
+    for (; line + 2 <= lines; line += 2) {
+      AddLines<kQueries, 2>(tile, begin, end, head_dim, line, p, correction, state);
+    }
   }
   for (; line < lines; ++line) AddLines<kQueries, 1>(tile, begin, end, head_dim, line, p, correction, state);
 }
@@ -251,13 +244,13 @@ KeyTile TileAt(const AttentionParams& params, int kv_head, int first_key, int vi
 }
 
 void LoadQueries(const AttentionParams& params, const Span& span, QuerySet& set) {
-  const __m512 factor = _mm512_set1_ps(params.scale * kLog2E);
+  const Floats factor = Broadcast(params.scale * kLog2E);
   for (int r = 0; r < span.rows; ++r) {
     for (int h = 0; h < span.heads; ++h) {
       const float* q = params.q + (span.row + r) * params.q_stride +
                        static_cast<int64_t>(span.head + h) * params.kv.head_dim;
       for (int i = 0; i < params.kv.head_dim; i += 16) {
-        _mm512_store_ps(&set.q[r * span.heads + h][i], _mm512_mul_ps(_mm512_loadu_ps(q + i), factor));
+        Store(&set.q[r * span.heads + h][i], Mul(LoadUnaligned(q + i), factor));
       }
     }
   }
@@ -268,8 +261,7 @@ void Partition(const AttentionParams& params, const Span& span, int partition, Q
   for (int n = 0; n < span.rows * span.heads; ++n) {
     set.state[n].max = BitsToFloat(0xFF800000u);
     set.state[n].sum = 0;
-    for (int i = 0; i < params.kv.head_dim; i += 16)
-      _mm512_store_ps(set.state[n].out + i, _mm512_setzero_ps());
+    for (int i = 0; i < params.kv.head_dim; i += 16) Store(set.state[n].out + i, Zero());
   }
   const int first_position = params.first_position + span.row;
   const int visible = first_position + span.rows;  // to the last row
@@ -293,7 +285,7 @@ void Partition(const AttentionParams& params, const Span& span, int partition, Q
 void CopyPartial(const AttentionPartial& from, int head_dim, AttentionPartial& to) {
   to.max = from.max;
   to.sum = from.sum;
-  for (int i = 0; i < head_dim; i += 16) _mm512_store_ps(to.out + i, _mm512_load_ps(from.out + i));
+  for (int i = 0; i < head_dim; i += 16) Store(to.out + i, Load(from.out + i));
 }
 
 void MergeInto(const AttentionPartial& next, int head_dim, AttentionPartial& total) {
@@ -303,17 +295,16 @@ void MergeInto(const AttentionPartial& next, int head_dim, AttentionPartial& tot
   total.max = max;
   total.sum = __builtin_fmaf(total.sum, a, next.sum * b);
   for (int i = 0; i < head_dim; i += 16) {
-    const __m512 scaled = _mm512_mul_ps(_mm512_load_ps(next.out + i), _mm512_set1_ps(b));
-    _mm512_store_ps(total.out + i, _mm512_fmadd_ps(_mm512_load_ps(total.out + i), _mm512_set1_ps(a), scaled));
+    const Floats scaled = Mul(Load(next.out + i), Broadcast(b));
+    Store(total.out + i, Fma(Load(total.out + i), Broadcast(a), scaled));
   }
 }
 
 void WriteOut(const AttentionParams& params, int head, int row, const AttentionPartial& total) {
   const int head_dim = params.kv.head_dim;
   float* out = params.out + row * params.out_stride + static_cast<int64_t>(head) * head_dim;
-  const __m512 factor = _mm512_set1_ps(1.0f / total.sum);
-  for (int i = 0; i < head_dim; i += 16)
-    _mm512_storeu_ps(out + i, _mm512_mul_ps(_mm512_load_ps(total.out + i), factor));
+  const Floats factor = Broadcast(1.0f / total.sum);
+  for (int i = 0; i < head_dim; i += 16) StoreUnaligned(out + i, Mul(Load(total.out + i), factor));
 }
 
 void AttendSpan(const AttentionParams& params, const Span& span, QuerySet& set) {
@@ -342,7 +333,7 @@ void AttendSpan(const AttentionParams& params, const Span& span, QuerySet& set) 
 
 }  // namespace
 
-void Avx512Attend(const AttentionParams& params, int kv_head, int row_begin, int row_end) {
+void Attend(const AttentionParams& params, int kv_head, int row_begin, int row_end) {
   const int group = params.num_heads / params.kv.num_kv_heads;
   QuerySet set;
   for (int i = 0; i < group; i += kMaxQueries) {
@@ -355,8 +346,8 @@ void Avx512Attend(const AttentionParams& params, int kv_head, int row_begin, int
   }
 }
 
-void Avx512AttendPartition(const AttentionParams& params, int kv_head, int row, int partition,
-                           AttentionPartial* partials) {
+void AttendPartition(const AttentionParams& params, int kv_head, int row, int partition,
+                     AttentionPartial* partials) {
   const int group = params.num_heads / params.kv.num_kv_heads;
   QuerySet set;
   for (int i = 0; i < group; i += kMaxQueries) {
@@ -368,7 +359,7 @@ void Avx512AttendPartition(const AttentionParams& params, int kv_head, int row, 
   }
 }
 
-void Avx512Merge(const AttentionParams& params, int kv_head, int row, const AttentionPartial* partials) {
+void Merge(const AttentionParams& params, int kv_head, int row, const AttentionPartial* partials) {
   const int group = params.num_heads / params.kv.num_kv_heads;
   for (int i = 0; i < group; ++i) {
     AttentionPartial total;
@@ -381,4 +372,4 @@ void Avx512Merge(const AttentionParams& params, int kv_head, int row, const Atte
   }
 }
 
-}  // namespace qanat::kernels
+}  // namespace qanat::kernels::QANAT_KERNEL_ISA
