@@ -207,23 +207,13 @@ absl::Status CheckOutput(const v1::OutputOptions& output) {
 // honoured by doing nothing.
 absl::Status CheckHonoured(const v1::GenerateRequest& request) {
   const v1::SamplingParams& sampling = request.sampling();
-  const v1::StoppingParams& stopping = request.stopping();
   const v1::OutputOptions& output = request.output();
   const struct {
     const char* field;
     bool asked;
   } kUnhonoured[] = {
-      {"sampling.presence_penalty", sampling.presence_penalty() != 0},
-      {"sampling.frequency_penalty", sampling.frequency_penalty() != 0},
-      {"sampling.repetition_penalty",
-       sampling.has_repetition_penalty() && sampling.repetition_penalty() != 1},
       {"sampling.n", sampling.n() > 1},
-      {"sampling.logit_bias", !sampling.logit_bias().empty()},
-      {"sampling.allowed_token_ids", !sampling.allowed_token_ids().empty()},
       {"sampling.constraint", sampling.has_constraint()},
-      {"stopping.min_tokens", stopping.min_tokens() != 0},
-      {"stopping.stop_token_ids", !stopping.stop_token_ids().empty()},
-      {"stopping.include_stop", stopping.include_stop()},
       {"output.logprobs", output.has_logprobs()},
       {"output.prompt_logprobs", output.has_prompt_logprobs()},
       {"output.delivery", output.delivery() == v1::DELIVERY_FINAL_ONLY},
@@ -248,6 +238,36 @@ absl::StatusOr<Priority> ToPriority(v1::Priority priority) {
   }
 }
 
+std::vector<TokenId> Ascending(const google::protobuf::RepeatedField<int32_t>& ids) {
+  std::vector<TokenId> out(ids.begin(), ids.end());
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+void TakeSampling(const v1::SamplingParams& sampling, const ServedModel& model, GenerateParams& params) {
+  if (sampling.has_temperature()) params.temperature = sampling.temperature();
+  if (sampling.has_top_k() && sampling.top_k() < model.vocab_size) params.top_k = sampling.top_k();
+  if (sampling.has_top_p()) params.top_p = sampling.top_p();
+  params.min_p = sampling.min_p();
+  params.presence_penalty = sampling.presence_penalty();
+  params.frequency_penalty = sampling.frequency_penalty();
+  if (sampling.has_repetition_penalty()) params.repetition_penalty = sampling.repetition_penalty();
+  params.logit_bias.assign(sampling.logit_bias().begin(), sampling.logit_bias().end());
+  std::sort(params.logit_bias.begin(), params.logit_bias.end());
+  params.allowed_token_ids = Ascending(sampling.allowed_token_ids());
+  params.seed = sampling.seed();
+}
+
+void TakeStopping(const v1::StoppingParams& stopping, GenerateParams& params) {
+  params.max_tokens = stopping.max_tokens();
+  params.min_tokens = stopping.min_tokens();
+  params.stop.assign(stopping.stop().begin(), stopping.stop().end());
+  params.stop_token_ids = Ascending(stopping.stop_token_ids());
+  params.ignore_eos = stopping.ignore_eos();
+  params.include_stop = stopping.include_stop();
+}
+
 absl::Status CheckFields(const v1::GenerateRequest& request, const ServedModel& model) {
   QANAT_RETURN_IF_ERROR(CheckMessageCount(request.chat()));
   QANAT_RETURN_IF_ERROR(CheckNoUnknownFields(request));
@@ -268,22 +288,29 @@ absl::StatusOr<GenerateParams> ValidateGenerate(const v1::GenerateRequest& reque
   QANAT_ASSIGN_OR_RETURN(const Priority priority, ToPriority(request.priority()));
   QANAT_RETURN_IF_ERROR(CheckHonoured(request));
 
-  const v1::SamplingParams& sampling = request.sampling();
   GenerateParams params;
   params.request_id = request.request_id();
-  if (sampling.has_temperature()) params.temperature = sampling.temperature();
-  if (sampling.has_top_k() && sampling.top_k() < model.vocab_size) params.top_k = sampling.top_k();
-  if (sampling.has_top_p()) params.top_p = sampling.top_p();
-  if (sampling.has_min_p()) params.min_p = sampling.min_p();
-  params.seed = sampling.has_seed() ? sampling.seed() : drawn_seed;
-  params.max_tokens = request.stopping().max_tokens();
-  params.stop.assign(request.stopping().stop().begin(), request.stopping().stop().end());
-  params.ignore_eos = request.stopping().ignore_eos();
+  TakeSampling(request.sampling(), model, params);
+  if (!request.sampling().has_seed()) params.seed = drawn_seed;
+  TakeStopping(request.stopping(), params);
   params.return_token_ids = request.output().token_ids();
   params.priority = priority;
   params.cache_salt = request.cache_salt();
   params.bypass_prefix_cache = request.bypass_prefix_cache();
   return params;
+}
+
+absl::Status CheckMayDraw(const GenerateParams& params, const std::vector<TokenId>& eog) {
+  if (params.min_tokens == 0 || params.allowed_token_ids.empty()) return absl::OkStatus();
+  const auto ends = [&](TokenId id) {
+    return std::find(eog.begin(), eog.end(), id) != eog.end() ||
+           std::binary_search(params.stop_token_ids.begin(), params.stop_token_ids.end(), id);
+  };
+  if (!std::all_of(params.allowed_token_ids.begin(), params.allowed_token_ids.end(), ends)) {
+    return absl::OkStatus();
+  }
+  return InvalidField("stopping.min_tokens",
+                      "every allowed token ends the answer, and none of those comes before it");
 }
 
 absl::Status ValidateTokenize(const v1::TokenizeRequest& request, const ServedModel& model) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -40,10 +41,18 @@ struct GenerateParams {
   int32_t top_k = 0;  // 0: off
   float top_p = 1.0f;
   float min_p = 0.0f;
+  float presence_penalty = 0.0f;
+  float frequency_penalty = 0.0f;
+  float repetition_penalty = 1.0f;
+  std::vector<std::pair<TokenId, float>> logit_bias;  // ascending, each id once
+  std::vector<TokenId> allowed_token_ids;             // ascending, each id once; empty: all
   uint64_t seed = 0;
   int32_t max_tokens = 0;  // 0: up to the context length; otherwise not yet clipped
+  int32_t min_tokens = 0;
   std::vector<std::string> stop;
+  std::vector<TokenId> stop_token_ids;
   bool ignore_eos = false;
+  bool include_stop = false;
   bool return_token_ids = false;
   Priority priority = Priority::kStandard;
   std::string cache_salt;
@@ -56,7 +65,11 @@ struct GenerateParams {
 absl::StatusOr<GenerateParams> ValidateGenerate(const v1::GenerateRequest& request, const ServedModel& model,
                                                 uint64_t drawn_seed);
 
-// The same for the other calls that name a model: unknown fields, the model, sizes, ids.
+// After ValidateGenerate: INVALID_ARGUMENT when all that may be drawn are ends, and min_tokens forbids those.
+// `eog`: what ends an answer of the model.
+absl::Status CheckMayDraw(const GenerateParams& params, const std::vector<TokenId>& eog);
+
+// ValidateGenerate for the other calls that name a model: unknown fields, the model, sizes, ids.
 absl::Status ValidateTokenize(const v1::TokenizeRequest& request, const ServedModel& model);
 absl::Status ValidateDetokenize(const v1::DetokenizeRequest& request, const ServedModel& model);
 

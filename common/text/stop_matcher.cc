@@ -26,13 +26,13 @@ bool StopMatcher::Pattern::Advance(char byte) {
   return prefix_ == text_.size();
 }
 
-StopMatcher::Result StopMatcher::Feed(std::string_view text) {
+StopMatcher::Result StopMatcher::Feed(std::string_view text, bool may_end) {
   fed_ += static_cast<int64_t>(text.size());
   if (matched_) return {"", matched_};
   const size_t held = held_.size();
   held_.append(text);
   for (size_t i = held; i < held_.size(); ++i) {
-    matched_ = Advance(held_[i]);
+    matched_ = Advance(held_[i], may_end);
     if (matched_) return {Cut(i + 1), matched_};
   }
   size_t keep = 0;
@@ -42,10 +42,14 @@ StopMatcher::Result StopMatcher::Feed(std::string_view text) {
 
 std::string StopMatcher::Flush() { return Release(held_.size()); }
 
-std::optional<int> StopMatcher::Advance(char byte) {
+std::optional<int> StopMatcher::Advance(char byte, bool may_end) {
   std::optional<int> longest;
   for (size_t i = 0; i < patterns_.size(); ++i) {
     if (!patterns_[i].Advance(byte)) continue;
+    if (!may_end) {
+      patterns_[i].Ignore();
+      continue;
+    }
     if (!longest || patterns_[i].size() > patterns_[*longest].size()) longest = static_cast<int>(i);
   }
   return longest;

@@ -33,8 +33,9 @@ class StopMatcher {
   // With `include_stop` the answer ends behind the stop string, else before it. REQUIRES: no stop is empty.
   explicit StopMatcher(std::vector<std::string> stops, bool include_stop = false);
 
-  // Takes the next piece of text. After a match: nothing, and the same `stop` again.
-  Result Feed(std::string_view text);
+  // Takes the next piece of text. After a match: nothing, and the same `stop` again. Stops that end in it
+  // while the answer may not end yet (`may_end` false) are text like any other.
+  Result Feed(std::string_view text, bool may_end = true);
 
   // The answer has ended by other means: what was held back. Empty after a match.
   std::string Flush();
@@ -50,12 +51,14 @@ class StopMatcher {
 
  private:
   // One stop string and how much of it the text so far ends with (Knuth, Morris and Pratt).
-  // Invariant: prefix() < size(), until the match that ends the answer.
+  // Invariant: prefix() < size(), but between a match and Ignore(), or the answer's end.
   class Pattern {
    public:
     explicit Pattern(std::string stop);
     // True when the stop string is complete.
     bool Advance(char byte);
+    // REQUIRES: it is complete. What begins in it may still become a match.
+    void Ignore() { prefix_ = border_.back(); }
     size_t prefix() const { return prefix_; }
     size_t size() const { return text_.size(); }
 
@@ -66,7 +69,7 @@ class StopMatcher {
   };
 
   // Advances every pattern by one byte; the stop that is complete, the longest if several are.
-  std::optional<int> Advance(char byte);
+  std::optional<int> Advance(char byte, bool may_end);
   // Ends the answer at a match whose last byte is held_[end - 1].
   std::string Cut(size_t end);
   // Takes the first `bytes` of held_.

@@ -56,6 +56,7 @@ absl::Status GenerateCall::Forward() {
     MutexLock lock(mu_);
     if (abandoned_) return absl::CancelledError("the caller left");
   }
+  QANAT_RETURN_IF_ERROR(api::CheckMayDraw(params_, served_.model->tokenizer->vocabulary().eog));
   QANAT_ASSIGN_OR_RETURN(
       const std::vector<TokenId> prompt,
       api::EncodePrompt(request_, *served_.model->tokenizer, served_.model->chat_template.get()));

@@ -14,6 +14,19 @@ uint64_t Mix(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
+// What the rules should go by when `answer` has been drawn.
+sampling::TokenCounts CountsOf(const engine::Request& request, absl::Span<const TokenId> answer) {
+  sampling::TokenCounts counts;
+  if (request.rules == nullptr) return counts;
+  if (request.rules->repetition_penalty != 1) {
+    for (const TokenId token : request.prompt) counts[token] = 0;
+  }
+  if (request.rules->penalizes()) {
+    for (const TokenId token : answer) ++counts[token];
+  }
+  return counts;
+}
+
 }  // namespace
 
 FakeModelRunner::FakeModelRunner(int32_t num_blocks, int32_t block_size, int32_t vocabulary)
@@ -78,6 +91,13 @@ TokenId FakeModelRunner::Draw(const engine::BatchSequence& row, absl::Span<const
   if (!row.params.greedy()) {
     hash = Mix(Mix(Mix(hash, row.draw.seed), row.draw.choice), row.draw.position);
   }
+  if (row.rules != nullptr) {
+    uint64_t counts = 0;  // in no order
+    for (const auto& [token, count] : *row.counts) {
+      counts += Mix(Mix(1, static_cast<uint64_t>(token)), static_cast<uint64_t>(count));
+    }
+    hash = Mix(hash, counts);
+  }
   for (const TokenId token : context) hash = Mix(hash, static_cast<uint64_t>(token) + 1);
   return static_cast<TokenId>(hash % static_cast<uint64_t>(vocabulary));
 }
@@ -90,6 +110,9 @@ std::vector<TokenId> FakeModelRunner::Answer(const engine::Request& request, int
          static_cast<int32_t>(tokens.size()) < context_length) {
     engine::BatchSequence row;
     row.params = request.sampling;
+    const sampling::TokenCounts counts = CountsOf(request, answer);
+    row.rules = request.rules.get();
+    row.counts = &counts;
     row.draw = {request.seed, 0, static_cast<uint32_t>(answer.size())};
     answer.push_back(Draw(row, tokens, vocabulary));
     tokens.push_back(answer.back());

@@ -146,6 +146,39 @@ TEST_F(QanatCommandTest, EndsBeforeAStop) {
   EXPECT_EQ(stopped.output, whole.output.substr(0, at));
 }
 
+TEST_F(QanatCommandTest, TakesEveryParameterOfSamplingAndStopping) {
+  // "A" and "B" are tokens 49 and 50.
+  const Flags flags = {"generate",
+                       "--temperature",
+                       "0",
+                       "--allow-token",
+                       "49",
+                       "--allow-token",
+                       "50",
+                       "--logit-bias",
+                       "49=100",
+                       "--frequency-penalty",
+                       "2",
+                       "--presence-penalty",
+                       "0.5",
+                       "--repetition-penalty",
+                       "1.5",
+                       "--min-tokens",
+                       "2",
+                       "--stop-token",
+                       "50",
+                       "--include-stop",
+                       "--max-tokens",
+                       "3",
+                       "The letter"};
+  const Outcome outcome = Ask(flags);
+  EXPECT_EQ(outcome.exit, 0) << outcome.errors;
+  EXPECT_EQ(outcome.output, "AAA");
+  EXPECT_EQ(Ask({"generate", "--logit-bias", "49:1", "hi"}).exit, 2);
+  EXPECT_THAT(Ask({"generate", "--stop-token", "49152", "hi"}).errors,
+              HasSubstr("field: stopping.stop_token_ids[0]"));
+}
+
 TEST_F(QanatCommandTest, NamesTheFieldAtFault) {
   const Outcome outcome = Ask({"generate", "--top-p", "1.5", "hi"});
   EXPECT_EQ(outcome.exit, 3);

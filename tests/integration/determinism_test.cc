@@ -25,6 +25,10 @@ v1::GenerateRequest MakeRequest(int i) {
   if (i % 3 == 0) sampling.set_top_k(40);
   if (i % 5 == 0) sampling.set_top_p(0.9f);
   if (i % 7 == 0) sampling.set_min_p(0.02f);
+  if (i % 4 == 2) sampling.set_frequency_penalty(0.5f);
+  if (i % 5 == 1) sampling.set_repetition_penalty(1.2f);
+  if (i % 9 == 4) (*sampling.mutable_logit_bias())[28] = 2;
+  if (i % 7 == 3) request.mutable_stopping()->set_min_tokens(2);
   if (i % 6 == 0) request.mutable_stopping()->add_stop("e");
   request.mutable_stopping()->set_ignore_eos(grows || i % 2 == 0);
   return request;

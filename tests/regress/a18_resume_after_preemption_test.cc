@@ -1,4 +1,5 @@
-// A18: a preempted request is computed again from its prompt and its output, and no token is sent twice.
+// A18: a preempted request is computed again from its prompt and its output, and no token is sent twice. Its
+// penalties count the output alone, as if it had never been interrupted.
 #include "gtest/gtest.h"
 #include "tests/worker/engine/engine_fixture.h"
 
@@ -17,6 +18,10 @@ TEST(A18ResumeAfterPreemptionTest, EightRequestsInAPoolOfTwentyBlocksAnswerAsInA
   for (int i = 0; i < 8; ++i) {
     for (auto [rig, requests] : {std::pair(&tiny, &in_tiny), std::pair(&big, &in_big)}) {
       Request request = EngineRig::MakeRequest(EngineRig::Prompt(20, 100 * i), 100);
+      auto rules = std::make_shared<sampling::LogitRules>();
+      rules->presence_penalty = 0.5f;
+      if (i % 2 == 1) rules->repetition_penalty = 1.2f;
+      request.rules = std::move(rules);
       request.seed = 42 + static_cast<uint64_t>(i);
       rig->Submit(request);
       requests->push_back(request);
@@ -28,6 +33,7 @@ TEST(A18ResumeAfterPreemptionTest, EightRequestsInAPoolOfTwentyBlocksAnswerAsInA
   for (int i = 0; i < 8; ++i) {
     // The sink aborts on a gap or a repeat.
     EXPECT_EQ(EngineRig::SinkOf(in_tiny[i]).tokens(), EngineRig::SinkOf(in_big[i]).tokens());
+    EXPECT_EQ(EngineRig::SinkOf(in_tiny[i]).tokens(), tiny.Answer(in_tiny[i]));
     const Outcome outcome = EngineRig::SinkOf(in_tiny[i]).outcome();
     EXPECT_EQ(outcome.prompt_tokens, 20);
     EXPECT_EQ(outcome.completion_tokens, 100) << "counted once";

@@ -9,6 +9,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/options.h"
 #include "common/rpc/status.h"
@@ -31,12 +35,57 @@ struct GenerateOptions {
   std::optional<int32_t> top_k;
   std::optional<float> top_p;
   std::optional<float> min_p;
+  std::optional<float> presence_penalty;
+  std::optional<float> frequency_penalty;
+  std::optional<float> repetition_penalty;
+  std::vector<std::string> logit_bias;
+  std::vector<int32_t> allowed_tokens;
   std::optional<uint64_t> seed;
+  std::optional<int32_t> min_tokens;
   std::vector<std::string> stop;
+  std::vector<int32_t> stop_tokens;
   bool ignore_eos = false;
+  bool include_stop = false;
   bool token_ids = false;
   std::string cache_salt;
 };
+
+// Of "ID=BIAS".
+absl::Status AddBias(const std::string& argument, v1::SamplingParams& sampling) {
+  const std::vector<std::string> parts = absl::StrSplit(argument, '=');
+  int32_t id = 0;
+  float bias = 0;
+  if (parts.size() == 2 && absl::SimpleAtoi(parts[0], &id) && absl::SimpleAtof(parts[1], &bias)) {
+    (*sampling.mutable_logit_bias())[id] = bias;
+    return absl::OkStatus();
+  }
+  return WithReason(
+      absl::InvalidArgumentError(absl::StrCat("--logit-bias: expected ID=BIAS, got \"", argument, "\"")),
+      "USAGE");
+}
+
+absl::Status SetSampling(const GenerateOptions& options, v1::SamplingParams& sampling) {
+  if (options.temperature) sampling.set_temperature(*options.temperature);
+  if (options.top_k) sampling.set_top_k(*options.top_k);
+  if (options.top_p) sampling.set_top_p(*options.top_p);
+  if (options.min_p) sampling.set_min_p(*options.min_p);
+  if (options.presence_penalty) sampling.set_presence_penalty(*options.presence_penalty);
+  if (options.frequency_penalty) sampling.set_frequency_penalty(*options.frequency_penalty);
+  if (options.repetition_penalty) sampling.set_repetition_penalty(*options.repetition_penalty);
+  for (const std::string& bias : options.logit_bias) QANAT_RETURN_IF_ERROR(AddBias(bias, sampling));
+  for (const int32_t id : options.allowed_tokens) sampling.add_allowed_token_ids(id);
+  if (options.seed) sampling.set_seed(*options.seed);
+  return absl::OkStatus();
+}
+
+void SetStopping(const GenerateOptions& options, v1::StoppingParams& stopping) {
+  if (options.max_tokens) stopping.set_max_tokens(*options.max_tokens);
+  if (options.min_tokens) stopping.set_min_tokens(*options.min_tokens);
+  for (const std::string& stop : options.stop) stopping.add_stop(stop);
+  for (const int32_t id : options.stop_tokens) stopping.add_stop_token_ids(id);
+  stopping.set_ignore_eos(options.ignore_eos);
+  stopping.set_include_stop(options.include_stop);
+}
 
 absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options) {
   v1::GenerateRequest request;
@@ -48,16 +97,8 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options) 
   }
   request.set_model(options.model);
   request.set_cache_salt(options.cache_salt);
-  v1::SamplingParams& sampling = *request.mutable_sampling();
-  if (options.temperature) sampling.set_temperature(*options.temperature);
-  if (options.top_k) sampling.set_top_k(*options.top_k);
-  if (options.top_p) sampling.set_top_p(*options.top_p);
-  if (options.min_p) sampling.set_min_p(*options.min_p);
-  if (options.seed) sampling.set_seed(*options.seed);
-  v1::StoppingParams& stopping = *request.mutable_stopping();
-  if (options.max_tokens) stopping.set_max_tokens(*options.max_tokens);
-  for (const std::string& stop : options.stop) stopping.add_stop(stop);
-  stopping.set_ignore_eos(options.ignore_eos);
+  QANAT_RETURN_IF_ERROR(SetSampling(options, *request.mutable_sampling()));
+  SetStopping(options, *request.mutable_stopping());
   request.mutable_output()->set_token_ids(options.token_ids);
   return request;
 }
@@ -104,8 +145,20 @@ Command AddGenerate(CLI::App& qanat) {
   app->add_option("--top-k", options->top_k, "draw among the k most likely");
   app->add_option("--top-p", options->top_p, "draw among the most likely of this total probability");
   app->add_option("--min-p", options->min_p, "draw among those at least this likely, relative to the best");
+  app->add_option("--presence-penalty", options->presence_penalty, "against tokens that came already");
+  app->add_option("--frequency-penalty", options->frequency_penalty, "the same, for each time they came");
+  app->add_option("--repetition-penalty", options->repetition_penalty,
+                  "against tokens of the prompt and the answer; 1 is none");
+  app->add_option("--logit-bias", options->logit_bias, "ID=BIAS, added to a token's logit; may be repeated")
+      ->allow_extra_args(false);
+  app->add_option("--allow-token", options->allowed_tokens, "draw among these ids only; may be repeated")
+      ->allow_extra_args(false);
   app->add_option("--seed", options->seed, "equal seeds, equal answers");
   app->add_option("--stop", options->stop, "end before this text; may be repeated")->allow_extra_args(false);
+  app->add_option("--stop-token", options->stop_tokens, "end at this id; may be repeated")
+      ->allow_extra_args(false);
+  app->add_flag("--include-stop", options->include_stop, "show what ended it, too");
+  app->add_option("--min-tokens", options->min_tokens, "do not end before so many tokens");
   app->add_flag("--ignore-eos", options->ignore_eos, "do not end where the model would");
   app->add_flag("--token-ids", options->token_ids, "ask for token ids, too (shown by --json)");
   app->add_option("--cache-salt", options->cache_salt,

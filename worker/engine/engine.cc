@@ -273,6 +273,8 @@ void Engine::Impl::BuildBatch(InFlight& step) const {
     item.block_table = blocks;
     item.sample = row.draws();
     item.params = sequence.request().sampling;
+    item.rules = sequence.request().rules.get();
+    item.counts = &sequence.token_counts();
     item.draw = {sequence.request().seed, 0, static_cast<uint32_t>(sequence.num_output_tokens())};
     step.batch.num_tokens += row.num_tokens;
   }

@@ -22,6 +22,10 @@ struct BatchSequence {
   // Draw a token from the logits that follow the last of `tokens`.
   bool sample = false;
   sampling::Params params;
+  // What changes the logits before the draw, and the tokens that penalties go by. Null: nothing changes them.
+  // They are valid as the spans are.
+  const sampling::LogitRules* rules = nullptr;
+  const sampling::TokenCounts* counts = nullptr;  // not null when `rules` is not
   sampling::DrawKey draw;
 };
 

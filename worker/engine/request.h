@@ -18,7 +18,7 @@ namespace qanat::engine {
 
 enum class Priority : uint8_t { kInteractive, kStandard, kBatch };
 
-// Why a generation ended. kStop: an end-of-generation token, or a stop string that the service matched.
+// Why a generation ended. kStop: one of the request's end tokens, or a stop string that the service matched.
 enum class EndReason : uint8_t { kStop, kLength, kCancelled, kDeadline, kError };
 
 // The end of one generation, with what it cost.
@@ -27,7 +27,7 @@ struct Outcome {
   absl::Status status;  // not OK for kCancelled, kDeadline and kError
   int32_t prompt_tokens = 0;
   int32_t cached_tokens = 0;      // of the prompt, found in the prefix cache when first admitted
-  int32_t completion_tokens = 0;  // drawn and delivered, an end-of-generation token included
+  int32_t completion_tokens = 0;  // drawn and delivered, an end token included
   Duration queue{};               // accepted to first scheduled
   Duration prefill{};             // first scheduled to first token
   Duration decode{};              // first to last token
@@ -55,6 +55,7 @@ struct Request {
   std::vector<TokenId> prompt;  // not empty, shorter than the context
   hash::Namespace cache_namespace{};
   sampling::Params sampling;
+  std::shared_ptr<const sampling::LogitRules> rules;  // null: none. Shared: it may be long, and never changes
   uint64_t seed = 0;
   int32_t max_tokens = 0;  // > 0; clipped to the context by the engine
   // Drawing one of these ends the generation with kStop; the token itself is counted and delivered.

@@ -30,6 +30,9 @@ Sequence::Sequence(SequenceId id, Request request, Time arrival, const EngineOpt
       table_(std::move(table)) {
   tokens_ = std::move(request_.prompt);
   QANAT_CHECK(num_prompt_tokens_ > 0 && num_prompt_tokens_ < max_total_tokens_);
+  if (request_.rules != nullptr && request_.rules->repetition_penalty != 1) {
+    for (const TokenId token : tokens_) token_counts_.try_emplace(token, 0);
+  }
 }
 
 void Sequence::Admit(int32_t num_cached, Time now) {
@@ -55,6 +58,7 @@ int32_t Sequence::Advance(int32_t n) {
 std::optional<EndReason> Sequence::Append(TokenId token, Time now) {
   QANAT_CHECK(state_ == State::kRunning && num_missing() == 0 && num_tokens() < max_total_tokens_);
   tokens_.push_back(token);
+  if (request_.rules != nullptr && request_.rules->penalizes()) ++token_counts_[token];
   if (!first_token_.has_value()) first_token_ = now;
   last_token_ = now;
   const std::vector<TokenId>& ends = request_.end_tokens;

@@ -61,6 +61,8 @@ class Sequence {
   int32_t num_tokens() const { return static_cast<int32_t>(tokens_.size()); }
   int32_t num_prompt_tokens() const { return num_prompt_tokens_; }
   int32_t num_output_tokens() const { return num_tokens() - num_prompt_tokens_; }
+  // Of its tokens, when the request's rules ask for them; they know nothing of preemptions.
+  const sampling::TokenCounts& token_counts() const { return token_counts_; }
   // With keys and values in the cache.
   int32_t num_computed() const { return num_computed_; }
   int32_t num_missing() const { return num_tokens() - num_computed_; }
@@ -93,6 +95,7 @@ class Sequence {
  private:
   Request request_;
   std::vector<TokenId> tokens_;
+  sampling::TokenCounts token_counts_;
   const int32_t num_prompt_tokens_;
   const int32_t max_total_tokens_;
   const Time arrival_;

@@ -37,14 +37,19 @@ engine::StepOutput DeviceModelRunner::Collect(Handle handle) {
   for (size_t i = 0; i < output.sequences.size(); ++i) {
     const engine::BatchSequence& sequence = batch_->sequences[i];
     if (!sequence.sample) continue;
-    const std::optional<TokenId> token =
-        sampler_.Sample(backend_.Row(logits_, row++), sequence.params, sequence.draw);
+    const std::optional<TokenId> token = Draw(sequence, backend_.Row(logits_, row++));
     output.sequences[i] = token.has_value()
                               ? engine::SequenceOutput{engine::SequenceOutput::Kind::kToken, *token}
                               : engine::SequenceOutput{engine::SequenceOutput::Kind::kFailed, -1};
   }
   batch_ = nullptr;
   return output;
+}
+
+std::optional<TokenId> DeviceModelRunner::Draw(const engine::BatchSequence& sequence,
+                                               absl::Span<const float> logits) {
+  if (sequence.rules == nullptr) return sampler_.Sample(logits, sequence.params, sequence.draw);
+  return sampler_.Sample(logits, sequence.params, sequence.draw, *sequence.rules, *sequence.counts);
 }
 
 }  // namespace qanat::model

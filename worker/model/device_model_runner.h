@@ -1,6 +1,7 @@
 // Runs an engine's steps on a real model.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "worker/backend/backend.h"
@@ -23,6 +24,8 @@ class DeviceModelRunner : public engine::ModelRunner {
   engine::StepOutput Collect(Handle handle) override;
 
  private:
+  std::optional<TokenId> Draw(const engine::BatchSequence& sequence, absl::Span<const float> logits);
+
   Model& model_;
   backend::Backend& backend_;
   sampling::Sampler sampler_;

@@ -2,6 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "common/base/ids.h"
 
 namespace qanat::sampling {
 
@@ -16,6 +21,26 @@ struct Params {
 
   bool greedy() const { return temperature < kGreedyTemperature || top_k == 1; }
 };
+
+// What changes a row of logits before the draw; logit_rules.h says how. The common request has none of it.
+struct LogitRules {
+  float repetition_penalty = 1.0f;              // (0, 10]; of tokens in the prompt or the output
+  float presence_penalty = 0.0f;                // [-2, 2]; of tokens in the output
+  float frequency_penalty = 0.0f;               // [-2, 2]; the same, as often as they are there
+  std::vector<std::pair<TokenId, float>> bias;  // each id once, [-100, 100]
+  std::vector<TokenId> allowed;                 // ascending, each id once; empty: all
+  // These cannot be drawn at positions below min_tokens.
+  std::vector<TokenId> late;
+  int32_t min_tokens = 0;
+
+  bool penalizes() const {
+    return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0;
+  }
+  bool any() const { return penalizes() || !bias.empty() || !allowed.empty() || min_tokens > 0; }
+};
+
+// How often each token is in the output so far; with 0 the tokens that only the prompt holds.
+using TokenCounts = absl::flat_hash_map<TokenId, int32_t>;
 
 // Names one random number: the same key gives the same number on every machine, whatever else is served.
 struct DrawKey {

@@ -43,13 +43,32 @@ int64_t MedianOf(int64_t a, int64_t b, int64_t c) {
 
 std::optional<TokenId> Sampler::Sample(absl::Span<const float> logits, const Params& params,
                                        const DrawKey& draw) {
-  QANAT_CHECK(!logits.empty());
-  const int size = static_cast<int>(logits.size());
-  maxima_.resize(NumBlocks(size));
-  if (!FindMaxima(logits, absl::MakeSpan(maxima_))) return std::nullopt;
-  const float max = *std::max_element(maxima_.begin(), maxima_.end());
-  if (params.greedy()) return Largest(logits, max);
+  if (!FindBlockMaxima(logits)) return std::nullopt;
+  return SampleFinite(logits, *std::max_element(maxima_.begin(), maxima_.end()), params, draw);
+}
 
+std::optional<TokenId> Sampler::Sample(absl::Span<const float> logits, const Params& params,
+                                       const DrawKey& draw, const LogitRules& rules,
+                                       const TokenCounts& counts) {
+  // Of the raw row: a mask would hide what is not finite.
+  if (!FindBlockMaxima(logits)) return std::nullopt;
+  logits = shaper_.Shape(logits, {rules, counts, static_cast<int32_t>(draw.position)});
+  FindBlockMaxima(logits);
+  const float max = *std::max_element(maxima_.begin(), maxima_.end());
+  if (max == kMasked) return std::nullopt;
+  return SampleFinite(logits, max, params, draw);
+}
+
+bool Sampler::FindBlockMaxima(absl::Span<const float> logits) {
+  QANAT_CHECK(!logits.empty());
+  maxima_.resize(NumBlocks(static_cast<int>(logits.size())));
+  return FindMaxima(logits, absl::MakeSpan(maxima_));
+}
+
+TokenId Sampler::SampleFinite(absl::Span<const float> logits, float max, const Params& params,
+                              const DrawKey& draw) {
+  if (params.greedy()) return Largest(logits, max);
+  const int size = static_cast<int>(logits.size());
   weights_.resize(size);
   block_max_.resize(maxima_.size());
   block_sum_.resize(maxima_.size());

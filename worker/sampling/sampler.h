@@ -7,6 +7,7 @@
 
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "worker/sampling/logit_rules.h"
 #include "worker/sampling/params.h"
 
 namespace qanat::sampling {
@@ -19,17 +20,22 @@ namespace qanat::sampling {
 //   of what top_k kept) min_p  keeps those of at least ceil(min_p * 2^32) draw   t = floor(r * total / 2^64),
 //   r being RandomBits of the key (random.h); the token is the first, by id among
 //          those kept, at which the sum of weights exceeds t. Its probability is off by at most 2^-64.
+// The logits are those that logit_rules.h makes of the row; without rules, the row's own.
 // Products with top_p and min_p are exact, those numbers being read as the binary fractions that they are.
 // Sums are integers, so the order of adding is free. Greedy (temperature below 1e-5, or top_k = 1): the
 // largest logit, equal ones by the lowest id; -0 equals +0.
 //
 // What: the arithmetic above. Owns scratch for one row, kept for its capacity. Threads: one. Errors: no token
-// when a logit is NaN or infinite. Nothing is sorted: 49,152 logits take about 8 us greedy, 35 us drawn from
-// all or after a small top_k, 140 us after top_p (AVX-512, one core of 2.3 GHz).
+// when a logit of the row is NaN or infinite, or when the rules mask every token. Nothing is sorted: 49,152
+// logits take about 8 us greedy, 35 us drawn from all or after a small top_k, 140 us after top_p (AVX-512,
+// one core of 2.3 GHz).
 class Sampler {
  public:
-  // REQUIRES: logits is not empty; params inside the bounds that params.h gives.
+  // REQUIRES: logits is not empty; params and rules inside the bounds that params.h gives.
   std::optional<TokenId> Sample(absl::Span<const float> logits, const Params& params, const DrawKey& draw);
+  // The same after `rules`; `counts` matter only if the rules penalize.
+  std::optional<TokenId> Sample(absl::Span<const float> logits, const Params& params, const DrawKey& draw,
+                                const LogitRules& rules, const TokenCounts& counts);
 
  private:
   // A beginning of the order: what is heavier than `weight`, and the first `ties` ids that weigh just that.
@@ -40,6 +46,10 @@ class Sampler {
   // What CutOf adds up until it has enough.
   enum class Measure : uint8_t { kCount, kSum };
 
+  // False when a logit is NaN or infinite.
+  bool FindBlockMaxima(absl::Span<const float> logits);
+  // REQUIRES: FindBlockMaxima was called, max is the largest of maxima_.
+  TokenId SampleFinite(absl::Span<const float> logits, float max, const Params& params, const DrawKey& draw);
   TokenId Largest(absl::Span<const float> logits, float max) const;
   TokenId Draw(uint64_t random) const;
 
@@ -57,6 +67,7 @@ class Sampler {
   absl::Span<int64_t> Block(size_t block);
   int64_t TotalWeight() const;
 
+  LogitShaper shaper_;
   // Of one row. A block's weights count only while its block_max_ is not 0.
   std::vector<float> maxima_;
   std::vector<int64_t> weights_;

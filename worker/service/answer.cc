@@ -1,27 +1,40 @@
 #include "worker/service/answer.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace qanat::service {
 
-Answer::Answer(const text::Tokenizer& tokenizer, std::vector<std::string> stops, bool return_token_ids)
-    : detokenizer_(tokenizer), matcher_(std::move(stops)), return_token_ids_(return_token_ids) {}
+Answer::Answer(const text::Tokenizer& tokenizer, AnswerOptions options)
+    : options_(std::move(options)),
+      detokenizer_(tokenizer),
+      matcher_(options_.stops, options_.include_stop) {}
 
 void Answer::Append(TokenId id) {
-  if (stop().has_value()) return;
+  if (stopped()) return;
   ++num_tokens_;
-  if (return_token_ids_) ids_.push_back(id);
+  if (options_.token_ids) ids_.push_back(id);
+  const std::vector<TokenId>& ends = options_.stop_token_ids;
+  if (std::binary_search(ends.begin(), ends.end(), id)) return EndAt(id);
   Feed(detokenizer_.Append(id));
 }
 
+// The token ends the answer whatever its text is: no stop string is looked for in that.
+void Answer::EndAt(TokenId stop_token) {
+  stop_token_ = stop_token;
+  text_ += matcher_.Flush();
+  if (options_.include_stop) text_ += detokenizer_.Append(stop_token);
+  text_ += detokenizer_.Flush();
+}
+
 void Answer::Finish() {
-  if (stop().has_value()) return;
+  if (stopped()) return;
   Feed(detokenizer_.Flush());
   text_ += matcher_.Flush();
 }
 
 void Answer::Feed(const std::string& text) {
-  if (!text.empty()) text_ += matcher_.Feed(text).text;
+  if (!text.empty()) text_ += matcher_.Feed(text, /*may_end=*/num_tokens_ >= options_.min_tokens).text;
 }
 
 v1::GenerateResponse Answer::Take() {

@@ -14,6 +14,14 @@
 
 namespace qanat::service {
 
+struct AnswerOptions {
+  std::vector<std::string> stops;
+  std::vector<TokenId> stop_token_ids;  // ascending
+  int32_t min_tokens = 0;     // a stop string that ends before so many tokens is text like any other
+  bool include_stop = false;  // the text holds the stop string or token that ended it
+  bool token_ids = false;     // messages hold ids
+};
+
 // What: turns the output of one choice into GenerateResponses: whole characters only, nothing of a stop
 // string, positions without gap or repeat. The text of a message is certain: it never changes by what comes
 // later. Token ids, if asked for, are ready at once while text may wait for the rest of its character or of a
@@ -24,18 +32,21 @@ namespace qanat::service {
 //  2 covered_ <= num_tokens_; after a stop both stay where the token stands that completed it
 class Answer {
  public:
-  Answer(const text::Tokenizer& tokenizer, std::vector<std::string> stops, bool return_token_ids);
+  Answer(const text::Tokenizer& tokenizer, AnswerOptions options);
 
   // The next token of the output. Ignored after a stop: the answer has ended. REQUIRES: id is in the
   // vocabulary.
   void Append(TokenId id);
 
-  // The answer has ended by other means than a stop string: releases what was held back. A stop may still
+  // The answer has ended by other means than a stop: releases what was held back. A stop may still
   // turn up in the U+FFFD of a character that was never completed.
   void Finish();
 
+  // A stop string or a stop token has ended it; at most one of the two below is set.
+  bool stopped() const { return stop().has_value() || stop_token().has_value(); }
   // The index of the stop string that ended the answer.
   std::optional<int> stop() const { return matcher_.matched(); }
+  std::optional<TokenId> stop_token() const { return stop_token_; }
   // Tokens that count: those up to the one that completed the stop.
   int32_t num_tokens() const { return num_tokens_; }
   // There is text or are ids to take.
@@ -47,10 +58,12 @@ class Answer {
 
  private:
   void Feed(const std::string& text);
+  void EndAt(TokenId stop_token);
 
+  const AnswerOptions options_;
   text::Detokenizer detokenizer_;
   text::StopMatcher matcher_;
-  const bool return_token_ids_;
+  std::optional<TokenId> stop_token_;
   std::string text_;
   std::vector<TokenId> ids_;
   int32_t num_tokens_ = 0;

@@ -9,6 +9,7 @@
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
+#include "worker/service/build_request.h"
 #include "worker/service/request_log.h"
 
 namespace qanat::service {
@@ -21,18 +22,6 @@ constexpr size_t kMaxPendingBytes = 64 << 10;
 // reads at all.
 constexpr int32_t kMaxUntoldTokens = 1024;
 constexpr std::chrono::milliseconds kRetryAfter(500);
-
-engine::Priority ToEngine(api::Priority priority) {
-  switch (priority) {
-    case api::Priority::kInteractive:
-      return engine::Priority::kInteractive;
-    case api::Priority::kStandard:
-      return engine::Priority::kStandard;
-    case api::Priority::kBatch:
-      break;
-  }
-  return engine::Priority::kBatch;
-}
 
 v1::FinishReason ToProto(engine::EndReason reason) {
   switch (reason) {
@@ -72,7 +61,7 @@ void Generation::Start(Call call) {
   auto params = api::ValidateGenerate(*call_.request, context_.info.model, context_.draw_seed());
   if (!params.ok()) return Refuse(params.status());
   params_ = *std::move(params);
-  answer_.emplace(context_.tokenizer, params_.stop, params_.return_token_ids);
+  answer_.emplace(context_.tokenizer, AnswerOptionsOf(params_));
   if (call_.request->has_token_ids()) return EncodeAndSubmit();
   if (context_.text_pool.TryRun([self = shared_from_this()] { self->EncodeAndSubmit(); })) return;
   Refuse(WithRetryAfter(
@@ -88,29 +77,10 @@ void Generation::Reject(absl::Status status) {
 void Generation::EncodeAndSubmit() {
   // Whoever left while waiting for the pool costs no encoding.
   if (absl::Status aborted = AbortedStatus(); !aborted.ok()) return Refuse(std::move(aborted));
-  absl::StatusOr<engine::Request> request = BuildRequest();
+  absl::StatusOr<engine::Request> request = BuildRequest(context_, call_, params_);
   call_.request.reset();
   if (!request.ok()) return Refuse(request.status());
   Submit(*std::move(request));
-}
-
-absl::StatusOr<engine::Request> Generation::BuildRequest() {
-  engine::Request request;
-  QANAT_ASSIGN_OR_RETURN(request.prompt,
-                         api::EncodePrompt(*call_.request, context_.tokenizer, context_.chat_template));
-  QANAT_ASSIGN_OR_RETURN(request.max_tokens,
-                         api::ClipMaxTokens(params_, request.prompt, context_.info.model));
-  request.cache_namespace = call_.cache_namespace;
-  request.sampling.temperature = params_.temperature;
-  request.sampling.top_k = params_.top_k;
-  request.sampling.top_p = params_.top_p;
-  request.sampling.min_p = params_.min_p;
-  request.seed = params_.seed;
-  if (!params_.ignore_eos) request.end_tokens = context_.tokenizer.vocabulary().eog;
-  request.priority = ToEngine(params_.priority);
-  request.deadline = call_.deadline;
-  request.bypass_prefix_cache = params_.bypass_prefix_cache;
-  return request;
 }
 
 void Generation::Submit(engine::Request request) {
@@ -257,11 +227,10 @@ void Generation::Advance() {
 void Generation::AppendBacklog() {
   const int32_t before = answer_->num_tokens();
   size_t appended = 0;
-  while (appended < backlog_.size() && !answer_->stop().has_value() &&
-         answer_->pending_bytes() < kMaxPendingBytes) {
+  while (appended < backlog_.size() && !answer_->stopped() && answer_->pending_bytes() < kMaxPendingBytes) {
     answer_->Append(backlog_[appended++]);
   }
-  if (answer_->stop().has_value()) {
+  if (answer_->stopped()) {
     // The engine ran ahead; what it drew since is nobody's.
     backlog_.clear();
     Cancel({engine::EndReason::kStop, absl::OkStatus()});
@@ -276,7 +245,7 @@ void Generation::Conclude(const engine::Outcome& outcome) {
   engine::EndReason reason = outcome.reason;
   // An answer that may go on elsewhere (ERROR) keeps back what another worker will say.
   if (reason != engine::EndReason::kError) answer_->Finish();
-  if (answer_->stop().has_value()) reason = engine::EndReason::kStop;
+  if (answer_->stopped()) reason = engine::EndReason::kStop;
   const absl::Status status = StatusOf(reason, outcome);
   Report(reason, outcome, status);
   last_ = LastResponse(reason, outcome);
@@ -295,6 +264,7 @@ v1::GenerateResponse Generation::LastResponse(engine::EndReason reason, const en
   response.set_request_id(params_.request_id);
   response.mutable_finish()->set_reason(ToProto(reason));
   if (const auto stop = answer_->stop()) response.mutable_finish()->set_stop(params_.stop[*stop]);
+  if (const auto id = answer_->stop_token()) response.mutable_finish()->set_stop_token_id(*id);
   v1::Usage& usage = *response.mutable_usage();
   usage.set_prompt_tokens(outcome.prompt_tokens);
   usage.set_cached_tokens(outcome.cached_tokens);

@@ -15,6 +15,7 @@
 #include "qanat/v1/inference.pb.h"
 #include "worker/engine/request.h"
 #include "worker/service/answer.h"
+#include "worker/service/build_request.h"
 #include "worker/service/service_context.h"
 
 namespace qanat::service {
@@ -32,13 +33,6 @@ class GenerationListener {
 // Why a transport aborts.
 absl::Status CallerLeft();
 absl::Status ReaderStalled(Duration limit);
-
-// What the transport knows of a call.
-struct Call {
-  std::shared_ptr<const v1::GenerateRequest> request;
-  hash::Namespace cache_namespace{};
-  std::optional<Time> deadline;
-};
 
 // What: validates a request, encodes its prompt, submits it, turns its tokens into messages and ends it once.
 // The unary stream and the Session are two transports over it: each takes what there is when it can write.
@@ -87,7 +81,6 @@ class Generation final : public engine::TokenSink, public std::enable_shared_fro
   };
 
   void EncodeAndSubmit();
-  absl::StatusOr<engine::Request> BuildRequest();
   void Submit(engine::Request request) EXCLUDES(mu_);
   void Refuse(absl::Status status) EXCLUDES(mu_);
   absl::Status AbortedStatus() const EXCLUDES(mu_);

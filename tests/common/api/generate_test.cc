@@ -210,25 +210,9 @@ std::vector<Refusal> ListRefusals() {
 // In range, understood, and not built: refused by name.
 std::vector<Refusal> UnhonouredRefusals() {
   return {
-      {"PresencePenalty", kUnimplemented, "sampling.presence_penalty",
-       [](auto& r) { r.mutable_sampling()->set_presence_penalty(0.5f); }},
-      {"FrequencyPenalty", kUnimplemented, "sampling.frequency_penalty",
-       [](auto& r) { r.mutable_sampling()->set_frequency_penalty(-2); }},
-      {"RepetitionPenalty", kUnimplemented, "sampling.repetition_penalty",
-       [](auto& r) { r.mutable_sampling()->set_repetition_penalty(1.1f); }},
       {"Choices", kUnimplemented, "sampling.n", [](auto& r) { r.mutable_sampling()->set_n(2); }},
-      {"Bias", kUnimplemented, "sampling.logit_bias",
-       [](auto& r) { (*r.mutable_sampling()->mutable_logit_bias())[0] = 0; }},
-      {"Allowed", kUnimplemented, "sampling.allowed_token_ids",
-       [](auto& r) { r.mutable_sampling()->add_allowed_token_ids(1); }},
       {"Constraint", kUnimplemented, "sampling.constraint",
        [](auto& r) { r.mutable_sampling()->mutable_constraint()->set_json_object(true); }},
-      {"MinTokens", kUnimplemented, "stopping.min_tokens",
-       [](auto& r) { r.mutable_stopping()->set_min_tokens(1); }},
-      {"StopIds", kUnimplemented, "stopping.stop_token_ids",
-       [](auto& r) { r.mutable_stopping()->add_stop_token_ids(1); }},
-      {"IncludeStop", kUnimplemented, "stopping.include_stop",
-       [](auto& r) { r.mutable_stopping()->set_include_stop(true); }},
       {"Logprobs", kUnimplemented, "output.logprobs", [](auto& r) { r.mutable_output()->set_logprobs(0); }},
       {"PromptLogprobs", kUnimplemented, "output.prompt_logprobs",
        [](auto& r) { r.mutable_output()->set_prompt_logprobs(20); }},
@@ -263,6 +247,13 @@ TEST(GenerateTest, FillsInTheDefaults) {
   EXPECT_EQ(params->top_k, 0);
   EXPECT_EQ(params->top_p, 1.0f);
   EXPECT_EQ(params->min_p, 0.0f);
+  EXPECT_EQ(params->presence_penalty, 0.0f);
+  EXPECT_EQ(params->frequency_penalty, 0.0f);
+  EXPECT_EQ(params->repetition_penalty, 1.0f);
+  EXPECT_TRUE(params->logit_bias.empty() && params->allowed_token_ids.empty());
+  EXPECT_EQ(params->min_tokens, 0);
+  EXPECT_TRUE(params->stop_token_ids.empty());
+  EXPECT_FALSE(params->include_stop);
   EXPECT_EQ(params->seed, 77u);
   EXPECT_EQ(params->max_tokens, 0);
   EXPECT_TRUE(params->stop.empty());
@@ -283,8 +274,16 @@ TEST(GenerateTest, TakesEveryHonouredField) {
     r.mutable_sampling()->set_top_k(999);
     r.mutable_sampling()->set_top_p(0.25f);
     r.mutable_sampling()->set_min_p(1);
+    r.mutable_sampling()->set_presence_penalty(-2);
+    r.mutable_sampling()->set_frequency_penalty(2);
+    r.mutable_sampling()->set_repetition_penalty(10);
+    for (int i = 0; i < 1000; ++i) (*r.mutable_sampling()->mutable_logit_bias())[i] = i == 7 ? -100 : 100;
+    for (const int id : {9, 3, 9, 0}) r.mutable_sampling()->add_allowed_token_ids(id);
     r.mutable_sampling()->set_seed(0);
     r.mutable_stopping()->set_max_tokens(1 << 30);
+    r.mutable_stopping()->set_min_tokens(1 << 30);
+    for (const int id : {5, 999, 5}) r.mutable_stopping()->add_stop_token_ids(id);
+    r.mutable_stopping()->set_include_stop(true);
     for (int i = 0; i < 16; ++i) r.mutable_stopping()->add_stop(std::string(256, 'x'));
     r.mutable_stopping()->set_ignore_eos(true);
     r.mutable_output()->set_token_ids(true);
@@ -299,6 +298,15 @@ TEST(GenerateTest, TakesEveryHonouredField) {
   EXPECT_EQ(params->top_k, 999);
   EXPECT_EQ(params->top_p, 0.25f);
   EXPECT_EQ(params->min_p, 1.0f);
+  EXPECT_EQ(params->presence_penalty, -2.0f);
+  EXPECT_EQ(params->frequency_penalty, 2.0f);
+  EXPECT_EQ(params->repetition_penalty, 10.0f);
+  ASSERT_EQ(params->logit_bias.size(), 1000u);
+  EXPECT_EQ(params->logit_bias[7], (std::pair<TokenId, float>(7, -100.0f)));
+  EXPECT_EQ(params->allowed_token_ids, (std::vector<TokenId>{0, 3, 9}));
+  EXPECT_EQ(params->min_tokens, 1 << 30);
+  EXPECT_EQ(params->stop_token_ids, (std::vector<TokenId>{5, 999}));
+  EXPECT_TRUE(params->include_stop);
   EXPECT_EQ(params->seed, 0u) << "zero is zero, not unset";
   EXPECT_EQ(params->max_tokens, 1 << 30);
   EXPECT_EQ(params->stop.size(), 16u);
@@ -311,6 +319,7 @@ TEST(GenerateTest, AcceptsTheEndsOfRanges) {
     EXPECT_TRUE(Validate([&](auto& r) { r.mutable_sampling()->set_temperature(temperature); }).ok());
   }
   EXPECT_TRUE(Validate([](auto& r) { r.mutable_sampling()->set_top_p(1e-30f); }).ok());
+  EXPECT_TRUE(Validate([](auto& r) { r.mutable_sampling()->set_repetition_penalty(1e-30f); }).ok());
   EXPECT_TRUE(Validate([](auto& r) { r.mutable_token_ids()->mutable_ids()->Resize(127, 999); }).ok());
   EXPECT_TRUE(Validate([](auto& r) { AddChat(r, 1024); }).ok());
   EXPECT_TRUE(Validate([](auto& r) { r.set_text(std::string(MaxPromptBytes(128), 'a')); }).ok());
@@ -343,6 +352,18 @@ TEST(GenerateTest, RefusesUnknownFieldsByNumber) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(status.message()), HasSubstr("99"));
   EXPECT_EQ(FieldOf(status), "chat.messages[1].99");
+}
+
+TEST(CheckMayDrawTest, RefusesWhenOnlyMaskedEndsAreAllowed) {
+  GenerateParams params;
+  params.allowed_token_ids = {2, 5};
+  params.stop_token_ids = {5};
+  EXPECT_TRUE(CheckMayDraw(params, {2}).ok());
+  params.min_tokens = 1;
+  EXPECT_EQ(FieldOf(CheckMayDraw(params, {2})), "stopping.min_tokens");
+  EXPECT_TRUE(CheckMayDraw(params, {3}).ok());
+  params.allowed_token_ids = {};
+  EXPECT_TRUE(CheckMayDraw(params, {2}).ok());
 }
 
 // --- After encoding

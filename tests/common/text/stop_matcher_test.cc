@@ -18,8 +18,9 @@ struct Twin {
 
 bool EndsWith(std::string_view text, std::string_view end) { return text.ends_with(end); }
 
-Twin Search(const std::vector<std::string>& stops, bool include_stop, std::string_view text) {
-  for (size_t end = 1; end <= text.size(); ++end) {
+// Stops that end within the first `early` bytes do not count.
+Twin Search(const std::vector<std::string>& stops, bool include_stop, std::string_view text, size_t early) {
+  for (size_t end = early + 1; end <= text.size(); ++end) {
     Twin twin;
     for (size_t i = 0; i < stops.size(); ++i) {
       if (!EndsWith(text.substr(0, end), stops[i])) continue;
@@ -92,6 +93,12 @@ TEST(StopMatcherTest, OverlappingBeginningsAreNotLost) {
   EXPECT_EQ(matcher.Feed("b"), (Result{"", 0}));
 }
 
+TEST(StopMatcherTest, AMatchThatComesTooEarlyIsTextAndMayBeginALaterOne) {
+  StopMatcher matcher({"aba"});
+  EXPECT_EQ(matcher.Feed("xaba", /*may_end=*/false), (Result{"xab", std::nullopt}));
+  EXPECT_EQ(matcher.Feed("ba"), (Result{"", 0}));
+}
+
 TEST(StopMatcherTest, CharactersStayWhole) {
   // Both begin with F0 9F: the bytes of the first are a possible beginning of the stop, but not its end.
   StopMatcher matcher({"\xF0\x9F\x94\xA5"});
@@ -111,13 +118,17 @@ TEST(StopMatcherTest, RandomTextsInRandomPiecesAgreeWithSearch) {
     for (std::string& stop : stops) stop = random_text(1, 7);
     const bool include_stop = random() % 2 == 0;
     StopMatcher matcher(stops, include_stop);
+    const size_t early = random() % 3 == 0 ? random() % 20 : 0;
+    size_t early_bytes = 0;  // fed while the answer could not end
     std::string fed, released;
     while (fed.size() < 30) {
       const std::string piece = random_text(0, 6);
       fed += piece;
-      const Result result = matcher.Feed(piece);
+      const bool may_end = fed.size() >= early;
+      if (!may_end) early_bytes = fed.size();
+      const Result result = matcher.Feed(piece, may_end);
       released += result.text;
-      const Twin twin = Search(stops, include_stop, fed);
+      const Twin twin = Search(stops, include_stop, fed, early_bytes);
       ASSERT_EQ(released, twin.released) << fed;
       ASSERT_EQ(result.stop, twin.stop) << fed;
       ASSERT_EQ(matcher.released_bytes(), static_cast<int64_t>(released.size()));

@@ -14,6 +14,13 @@
 namespace qanat::service {
 namespace {
 
+AnswerOptions Options(std::vector<std::string> stops, bool token_ids) {
+  AnswerOptions options;
+  options.stops = std::move(stops);
+  options.token_ids = token_ids;
+  return options;
+}
+
 class AnswerTest : public ::testing::Test {
  protected:
   AnswerTest()
@@ -30,7 +37,7 @@ class AnswerTest : public ::testing::Test {
 };
 
 TEST_F(AnswerTest, GivesTextAndPositionsWithoutGapOrRepeat) {
-  Answer answer(*tokenizer_, {}, true);
+  Answer answer(*tokenizer_, Options({}, true));
   EXPECT_FALSE(answer.HasNews());
   for (const TokenId id : Bytes("abc")) answer.Append(id);
   const v1::GenerateResponse first = answer.Take();
@@ -46,7 +53,7 @@ TEST_F(AnswerTest, GivesTextAndPositionsWithoutGapOrRepeat) {
 }
 
 TEST_F(AnswerTest, WithoutIdsACharacterInPiecesIsOneMessageOverAllItsTokens) {
-  Answer answer(*tokenizer_, {}, false);
+  Answer answer(*tokenizer_, Options({}, false));
   const auto ids = Bytes("\xF0\x9F\x94\xA5");
   for (int i = 0; i < 3; ++i) {
     answer.Append(ids[i]);
@@ -60,7 +67,7 @@ TEST_F(AnswerTest, WithoutIdsACharacterInPiecesIsOneMessageOverAllItsTokens) {
 }
 
 TEST_F(AnswerTest, IdsGoAtOnceWhileTextWaitsForAStop) {
-  Answer answer(*tokenizer_, {"xyz"}, true);
+  Answer answer(*tokenizer_, Options({"xyz"}, true));
   answer.Append(fakes::ByteToken('x'));
   ASSERT_TRUE(answer.HasNews());
   const v1::GenerateResponse first = answer.Take();
@@ -73,7 +80,7 @@ TEST_F(AnswerTest, IdsGoAtOnceWhileTextWaitsForAStop) {
 }
 
 TEST_F(AnswerTest, StopInsideATokenCutsItsTextAndCountsTheToken) {
-  Answer answer(*tokenizer_, {"E"}, true);
+  Answer answer(*tokenizer_, Options({"E"}, true));
   for (const TokenId id : Bytes("ABC")) answer.Append(id);
   answer.Append(Merged("DEF"));
   ASSERT_EQ(answer.stop(), 0);
@@ -86,7 +93,7 @@ TEST_F(AnswerTest, StopInsideATokenCutsItsTextAndCountsTheToken) {
 }
 
 TEST_F(AnswerTest, WhatWasHeldBackComesAtTheEnd) {
-  Answer answer(*tokenizer_, {"DEFGHIJ"}, false);
+  Answer answer(*tokenizer_, Options({"DEFGHIJ"}, false));
   for (const TokenId id : Bytes("ABCDEFGHI")) answer.Append(id);
   EXPECT_EQ(answer.Take().text(), "ABC");
   answer.Finish();
@@ -97,14 +104,14 @@ TEST_F(AnswerTest, WhatWasHeldBackComesAtTheEnd) {
 }
 
 TEST_F(AnswerTest, ABrokenCharacterAtTheEndIsOneReplacement) {
-  Answer answer(*tokenizer_, {}, false);
+  Answer answer(*tokenizer_, Options({}, false));
   for (const TokenId id : Bytes("a\xF0\x9F\x94")) answer.Append(id);
   answer.Finish();
   EXPECT_EQ(answer.Take().text(), "a\xEF\xBF\xBD");
 }
 
 TEST_F(AnswerTest, AStopMayTurnUpInTheReplacementAtTheEnd) {
-  Answer answer(*tokenizer_, {"a\xEF\xBF\xBD"}, false);
+  Answer answer(*tokenizer_, Options({"a\xEF\xBF\xBD"}, false));
   for (const TokenId id : Bytes("xa\xF0\x9F")) answer.Append(id);
   answer.Finish();
   EXPECT_EQ(answer.stop(), 0);
@@ -112,7 +119,7 @@ TEST_F(AnswerTest, AStopMayTurnUpInTheReplacementAtTheEnd) {
 }
 
 TEST_F(AnswerTest, ControlTokensCountAndAreNoText) {
-  Answer answer(*tokenizer_, {}, true);
+  Answer answer(*tokenizer_, Options({}, true));
   answer.Append(fakes::ByteToken('a'));
   answer.Append(tokenizer_->eos());
   answer.Finish();
@@ -122,36 +129,102 @@ TEST_F(AnswerTest, ControlTokensCountAndAreNoText) {
   EXPECT_EQ(answer.num_tokens(), 2);
 }
 
+TEST_F(AnswerTest, AStopTokenEndsItWithoutItsText) {
+  AnswerOptions options = Options({"zz"}, true);
+  options.stop_token_ids = {fakes::ByteToken('x'), fakes::ByteToken('z')};
+  for (const bool include : {false, true}) {
+    options.include_stop = include;
+    Answer answer(*tokenizer_, options);
+    for (const TokenId id : Bytes("abzc")) answer.Append(id);
+    answer.Finish();
+    EXPECT_TRUE(answer.stopped());
+    EXPECT_EQ(answer.stop_token(), fakes::ByteToken('z'));
+    EXPECT_EQ(answer.stop(), std::nullopt);
+    const v1::GenerateResponse message = answer.Take();
+    EXPECT_EQ(message.text(), include ? "abz" : "ab");
+    EXPECT_EQ(message.token_ids_size(), 3) << "it counts and is delivered";
+    EXPECT_EQ(answer.num_tokens(), 3);
+  }
+}
+
+TEST_F(AnswerTest, WhatAStopStringHeldBackComesBeforeTheStopToken) {
+  AnswerOptions options = Options({"bzz"}, false);
+  options.stop_token_ids = {fakes::ByteToken('z')};
+  options.include_stop = true;
+  Answer answer(*tokenizer_, options);
+  for (const TokenId id : Bytes("ab")) answer.Append(id);
+  EXPECT_EQ(answer.Take().text(), "a");
+  answer.Append(fakes::ByteToken('z'));
+  EXPECT_EQ(answer.Take().text(), "bz");
+}
+
+TEST_F(AnswerTest, IncludesTheStopStringAndNothingBehindIt) {
+  AnswerOptions options = Options({"DE"}, true);
+  options.include_stop = true;
+  Answer answer(*tokenizer_, options);
+  for (const TokenId id : Bytes("AB")) answer.Append(id);
+  answer.Append(Merged("DEF"));
+  EXPECT_EQ(answer.Take().text(), "ABDE");
+  EXPECT_EQ(answer.stop(), 0);
+}
+
+TEST_F(AnswerTest, AStopStringThatEndsTooEarlyIsText) {
+  AnswerOptions options = Options({"ab", "bca"}, false);
+  options.min_tokens = 4;
+  Answer answer(*tokenizer_, options);
+  for (const TokenId id : Bytes("abcabc")) answer.Append(id);
+  // "ab" ends at the second token and is text; "bca", which begins there, ends at the fourth.
+  EXPECT_EQ(answer.stop(), 1);
+  EXPECT_EQ(answer.Take().text(), "a");
+  EXPECT_EQ(answer.num_tokens(), 4);
+}
+
 // --- Random answers against the whole text, matched at once
 // ----------------------------------------------------
 
 struct Expected {
   std::string text;
   int32_t num_tokens = 0;
-  bool stopped = false;
+  bool by_string = false;
+  bool by_token = false;
 };
 
-// The naive way: decode every prefix as a whole and look for the first one that holds a stop. A partial
-// character at the end of a prefix is not text yet.
+// Where the first stop lies that ends behind the first `seen` bytes, the longest of those that end there.
+std::optional<std::pair<size_t, size_t>> FindStop(const std::string& text, size_t seen,
+                                                  const std::vector<std::string>& stops) {
+  for (size_t end = seen + 1; end <= text.size(); ++end) {
+    size_t longest = 0;
+    for (const std::string& stop : stops) {
+      if (text.substr(0, end).ends_with(stop)) longest = std::max(longest, stop.size());
+    }
+    if (longest > 0) return std::pair(end - longest, end);
+  }
+  return std::nullopt;
+}
+
+// The naive way: decode every prefix as a whole and look for a stop that ends in what the last token added. A
+// partial character at the end of a prefix is not text yet.
 Expected Naive(const text::Tokenizer& tokenizer, const std::vector<TokenId>& ids,
-               const std::vector<std::string>& stops) {
+               const AnswerOptions& options) {
   std::string raw;
-  for (size_t n = 0; n <= ids.size(); ++n) {
-    if (n > 0) raw += std::string(tokenizer.Bytes(ids[n - 1]));
+  std::string before;
+  for (size_t n = 1; n <= ids.size() + 1; ++n) {
+    const bool at_end = n > ids.size();
+    const auto count = static_cast<int32_t>(std::min(n, ids.size()));
+    const auto& ends = options.stop_token_ids;
+    const bool by_token = !at_end && std::find(ends.begin(), ends.end(), ids[n - 1]) != ends.end();
+    if (!at_end && (!by_token || options.include_stop)) raw += std::string(tokenizer.Bytes(ids[n - 1]));
     std::string text;
     const size_t partial = text::AppendCharacters(raw, text);
-    if (n == ids.size() && partial > 0) text += text::kReplacement;
-    // The stop that ends first, the longest of those.
-    size_t end = std::string::npos;
-    size_t begin = std::string::npos;
-    for (const std::string& stop : stops) {
-      const size_t at = text.find(stop);
-      if (at == std::string::npos) continue;
-      const size_t stop_end = at + stop.size();
-      if (stop_end < end || (stop_end == end && at < begin)) end = stop_end, begin = at;
+    if ((at_end || by_token) && partial > 0) text += text::kReplacement;
+    if (by_token) return {text, count, false, true};
+    if (count >= options.min_tokens) {
+      if (const auto stop = FindStop(text, before.size(), options.stops)) {
+        return {text.substr(0, options.include_stop ? stop->second : stop->first), count, true, false};
+      }
     }
-    if (end != std::string::npos) return {text.substr(0, begin), static_cast<int32_t>(n), true};
-    if (n == ids.size()) return {text, static_cast<int32_t>(n), false};
+    if (at_end) return {text, count, false, false};
+    before = text;
   }
   return {};
 }
@@ -175,7 +248,11 @@ TEST_F(AnswerTest, RandomAnswersEqualTheWholeTextMatchedAtOnce) {
       stops.push_back(stop);
     }
     const bool with_ids = pick(2) == 0;
-    Answer answer(*tokenizer_, stops, with_ids);
+    AnswerOptions options = Options(stops, with_ids);
+    options.min_tokens = pick(3) == 0 ? pick(12) : 0;
+    options.include_stop = pick(4) == 0;
+    if (pick(3) == 0) options.stop_token_ids = {fakes::ByteToken('b')};
+    Answer answer(*tokenizer_, options);
     std::string text;
     int32_t covered = 0;
     std::vector<TokenId> taken;
@@ -193,9 +270,10 @@ TEST_F(AnswerTest, RandomAnswersEqualTheWholeTextMatchedAtOnce) {
     }
     answer.Finish();
     take();
-    const Expected expected = Naive(*tokenizer_, ids, stops);
+    const Expected expected = Naive(*tokenizer_, ids, options);
     ASSERT_EQ(text, expected.text) << "round " << round;
-    ASSERT_EQ(answer.stop().has_value(), expected.stopped) << "round " << round;
+    ASSERT_EQ(answer.stop().has_value(), expected.by_string) << "round " << round;
+    ASSERT_EQ(answer.stop_token().has_value(), expected.by_token) << "round " << round;
     ASSERT_EQ(answer.num_tokens(), expected.num_tokens) << "round " << round;
     if (with_ids) {
       ASSERT_EQ(taken, std::vector<TokenId>(ids.begin(), ids.begin() + expected.num_tokens));

@@ -238,6 +238,52 @@ TEST_F(GenerateTest, IgnoreEosGoesOnToTheLength) {
   EXPECT_EQ(heard.text(), "a");
 }
 
+TEST_F(GenerateTest, AStopTokenEndsTheAnswerAndIsNamed) {
+  Script("abcdefghij");
+  v1::GenerateRequest request = Request();
+  request.mutable_stopping()->add_stop_token_ids(fakes::ByteToken('z'));
+  request.mutable_stopping()->add_stop_token_ids(fakes::ByteToken('d'));
+  for (const bool include : {false, true}) {
+    request.mutable_stopping()->set_include_stop(include);
+    const Heard heard = Generate(request);
+    ASSERT_TRUE(heard.status.ok()) << heard.status;
+    EXPECT_EQ(heard.text(), include ? "abcd" : "abc");
+    EXPECT_EQ(heard.last().finish().reason(), v1::FINISH_REASON_STOP);
+    EXPECT_EQ(heard.last().finish().stop_token_id(), fakes::ByteToken('d'));
+    EXPECT_EQ(heard.last().usage().completion_tokens(), 4);
+    EXPECT_EQ(heard.ids().size(), 4u);
+  }
+}
+
+TEST_F(GenerateTest, IncludesAStopStringIfAskedTo) {
+  Script("abcdefghij");
+  v1::GenerateRequest request = Request();
+  request.mutable_stopping()->add_stop("de");
+  request.mutable_stopping()->set_include_stop(true);
+  const Heard heard = Generate(request);
+  EXPECT_EQ(heard.text(), "abcde");
+  EXPECT_EQ(heard.last().finish().stop(), "de");
+}
+
+TEST_F(GenerateTest, AStopStringBeforeMinTokensIsText) {
+  Script("abab");
+  v1::GenerateRequest request = Request();
+  request.mutable_stopping()->add_stop("ab");
+  request.mutable_stopping()->set_min_tokens(3);
+  const Heard heard = Generate(request);
+  EXPECT_EQ(heard.text(), "ab");
+  EXPECT_EQ(heard.last().usage().completion_tokens(), 4);
+}
+
+TEST_F(GenerateTest, RefusesMinTokensThatMaskAllThatIsAllowed) {
+  v1::GenerateRequest request = Request(5);
+  request.mutable_sampling()->add_allowed_token_ids(worker_->tokenizer().eos());
+  request.mutable_stopping()->set_min_tokens(1);
+  const Heard heard = Generate(request);
+  EXPECT_EQ(heard.status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FieldOf(heard.status), "stopping.min_tokens");
+}
+
 // A15.
 TEST_F(GenerateTest, OverlappingCallsMayShareARequestId) {
   runner_.Allow(0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <random>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -49,6 +50,7 @@ SimRequest DrawRequest(Dice& dice, const EngineOptions& options) {
   request.bypass_prefix_cache = dice.OneIn(8);
   request.other_namespace = dice.OneIn(8);
   request.may_stop = dice.OneIn(4);
+  request.penalized = dice.OneIn(3);
   if (dice.OneIn(8)) request.deadline_ms = 1 + dice.Below(60);
   return request;
 }
@@ -117,6 +119,12 @@ Request MakeRequest(const SimRequest& sim) {
   if (sim.may_stop) {
     request.end_tokens = {static_cast<TokenId>(random() % kVocabulary), static_cast<TokenId>(random() % 30)};
   }
+  if (sim.penalized) {
+    auto rules = std::make_shared<sampling::LogitRules>();
+    rules->repetition_penalty = 1.1f;
+    rules->frequency_penalty = 0.5f;
+    request.rules = std::move(rules);
+  }
   return request;
 }
 
@@ -132,7 +140,8 @@ std::string Describe(const History& history) {
                     ", at most ", r.max_tokens, " tokens, seed ", r.seed, ", ", r.greedy ? "greedy" : "drawn",
                     ", priority ", static_cast<int>(r.priority),
                     r.bypass_prefix_cache ? ", bypasses the cache" : "",
-                    r.other_namespace ? ", other namespace" : "", r.may_stop ? ", may stop" : "");
+                    r.other_namespace ? ", other namespace" : "", r.may_stop ? ", may stop" : "",
+                    r.penalized ? ", penalized" : "");
     if (r.deadline_ms > 0) absl::StrAppend(&text, ", deadline ", r.deadline_ms, " ms");
     text += '\n';
   }

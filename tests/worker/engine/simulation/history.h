@@ -24,7 +24,8 @@ struct SimRequest {
   bool greedy = true;
   bool bypass_prefix_cache = false;
   bool other_namespace = false;
-  bool may_stop = false;  // has end tokens
+  bool may_stop = false;   // has end tokens
+  bool penalized = false;  // what is drawn goes by the tokens that came
   Priority priority = Priority::kStandard;
   int32_t deadline_ms = 0;  // after its submission; 0: none
 };
