@@ -40,7 +40,7 @@ struct Raw {
   std::string eviction = "lru";
   std::string batching = "continuous";
   std::string kv = "paged";
-  std::string speculation = "off";
+  std::string speculation = "lookup";
   std::string tensor_parallel_size = "1";
   std::string rank = "0";
   std::string leader;
@@ -78,6 +78,8 @@ void AddEngine(CLI::App& app, Flags& flags, Raw& raw) {
   cli::AddFlag(app, "queue-requests", raw.queue_requests, "requests that may wait");
   cli::AddFlag(app, "queue-tokens", raw.queue_tokens, "prompt tokens that may wait");
   cli::AddFlag(app, "prefix-cache", raw.prefix_cache, "on or off");
+  cli::AddFlag(app, "speculation", raw.speculation,
+               "lookup (drafts from the text so far; the same bytes) or off");
   cli::AddFlag(app, "class-defaults", raw.class_defaults,
                "when a request without a deadline is due: interactive,standard,batch");
 }
@@ -90,7 +92,6 @@ void AddUnbuilt(CLI::App& app, Raw& raw) {
   cli::AddFlag(app, "eviction", raw.eviction, "lru; adaptive is not built yet");
   cli::AddFlag(app, "batching", raw.batching, "continuous; static is not built yet");
   cli::AddFlag(app, "kv", raw.kv, "paged; contiguous is not built yet");
-  cli::AddFlag(app, "speculation", raw.speculation, "off; lookup is not built yet");
   cli::AddFlag(app, "tensor-parallel-size", raw.tensor_parallel_size, "1; more is not built yet");
   cli::AddFlag(app, "rank", raw.rank, "0; not built yet");
   cli::AddFlag(app, "leader", raw.leader, "not built yet");
@@ -112,7 +113,6 @@ absl::Status CheckBuilt(const Raw& raw, const Flags& flags) {
       {"--eviction", raw.eviction, "lru"},
       {"--batching", raw.batching, "continuous"},
       {"--kv", raw.kv, "paged"},
-      {"--speculation", raw.speculation, "off"},
       {"--tensor-parallel-size", raw.tensor_parallel_size, "1"},
       {"--rank", raw.rank, "0"},
       {"--leader", raw.leader, ""},
@@ -167,6 +167,11 @@ absl::Status Check(const Raw& raw, Flags& flags) {
         absl::StrCat("--prefix-cache: '", raw.prefix_cache, "' is not on or off"));
   }
   flags.engine.prefix_cache = raw.prefix_cache == "on";
+  if (raw.speculation != "lookup" && raw.speculation != "off") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--speculation: '", raw.speculation, "' is not lookup or off"));
+  }
+  flags.engine.speculation = raw.speculation == "lookup";
   if (flags.model_id.empty()) flags.model_id = flags.model.substr(flags.model.rfind('/') + 1);
   // With the smallest context and pool: those that the model gives are checked with it.
   engine::EngineOptions known = flags.engine;

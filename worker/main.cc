@@ -78,7 +78,7 @@ absl::StatusOr<Device> LoadDevice(const Flags& flags) {
   QANAT_ASSIGN_OR_RETURN(device.backend, backend::CreateCpuBackend(flags.backend));
   QANAT_ASSIGN_OR_RETURN(device.model, model::LoadModel(flags.model, *device.backend,
                                                         {.max_tokens = flags.engine.max_batch_tokens,
-                                                         .max_logit_rows = flags.engine.max_seqs}));
+                                                         .max_logit_rows = flags.engine.max_logit_rows()}));
   const auto format =
       flags.backend.kernels == "reference" ? backend::KvFormat::kF32 : backend::KvFormat::kBF16;
   backend::KvConfig kv = model::KvConfigFor(device.model.config, flags.engine.block_size, 1, format);

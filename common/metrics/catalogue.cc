@@ -58,6 +58,8 @@ constexpr Metric kCatalogue[] = {
      "Gap between tokens of a sequence"},
     {"qanat_worker_request_prompt_tokens", Type::kHistogram, "model", Buckets::kCount, "Prompt length"},
     {"qanat_worker_request_generated_tokens", Type::kHistogram, "model", Buckets::kCount, "Output length"},
+    {"qanat_worker_draft_tokens_total", Type::kCounter, "model,outcome", Buckets::kNone,
+     "Draft tokens: accepted, rejected"},
     {"qanat_worker_nonfinite_rows_total", Type::kCounter, "model", Buckets::kNone,
      "Rows with NaN or infinity, failed alone"},
     {"qanat_worker_watchdog_trips_total", Type::kCounter, "model", Buckets::kNone,

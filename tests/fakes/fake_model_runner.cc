@@ -82,7 +82,20 @@ engine::SequenceOutput FakeModelRunner::Run(const engine::BatchSequence& row) {
   const std::vector<TokenId> context = ReadContext(row);
   if (failing_.erase(row.id) > 0) return {engine::SequenceOutput::Kind::kFailed, -1};
   if (!row.sample) return {};
-  return {engine::SequenceOutput::Kind::kToken, Draw(row, context, vocabulary_)};
+  engine::SequenceOutput output;
+  output.kind = engine::SequenceOutput::Kind::kToken;
+  engine::BatchSequence at = row;
+  const size_t known = context.size() - static_cast<size_t>(row.num_drafts);
+  for (size_t end = known; end <= context.size(); ++end, ++at.draw.position) {
+    const TokenId token = Draw(at, absl::MakeConstSpan(context).first(end), vocabulary_);
+    if (end == known) {
+      output.token = token;
+    } else {
+      output.more.push_back(token);
+    }
+    if (end < context.size() && context[end] != token) break;
+  }
+  return output;
 }
 
 TokenId FakeModelRunner::Draw(const engine::BatchSequence& row, absl::Span<const TokenId> context,

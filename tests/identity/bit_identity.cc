@@ -3,8 +3,8 @@
 // time:
 //
 //   in batches of 32; in chunks of 1, 7, 64 and 512; with a cold cache, a warm one and none; from a pool of
-//   20 blocks; on one thread and on two; broken off and computed again from every S-th position of its
-//   output.
+//   20 blocks; on one thread and on two; with drafts; broken off and computed again from every S-th position
+//   of its output.
 //
 // Exit status 0 when all is equal.
 #include <algorithm>

@@ -24,11 +24,16 @@ struct Row {
   int prompt;
   int output;
   enum { kPrefill, kDecode, kTotal } rate;
+  int repeats = 1;  // of the prompt's first part, which make up the prompt
+  bool drafts = false;
 };
 
 constexpr Row kRows[] = {
     {"prefill 512", 1, 512, 1, Row::kPrefill},
     {"decode, 1 stream", 1, 16, 128, Row::kDecode},
+    {"decode, drafts", 1, 16, 128, Row::kDecode, 1, true},
+    {"copying, 1 stream", 1, 384, 128, Row::kDecode, 3, false},
+    {"copying, drafts", 1, 384, 128, Row::kDecode, 3, true},
     {"16 x (128 + 64)", 16, 128, 64, Row::kTotal},
 };
 
@@ -67,7 +72,7 @@ class Bench {
         bench->backend_, backend::CreateCpuBackend({.threads = options.threads, .kernels = options.kernels}));
     QANAT_ASSIGN_OR_RETURN(bench->model_, model::LoadModel(options.model, *bench->backend_,
                                                            {.max_tokens = engine.max_batch_tokens,
-                                                            .max_logit_rows = engine.max_seqs}));
+                                                            .max_logit_rows = engine.max_logit_rows()}));
     engine.context_length = bench->model_.config.context_length;
     const auto format = options.kernels == "reference" ? backend::KvFormat::kF32 : backend::KvFormat::kBF16;
     QANAT_RETURN_IF_ERROR(
@@ -79,13 +84,15 @@ class Bench {
   // Tokens a second of one run of `row`.
   absl::StatusOr<double> Run(const Row& row) {
     engine::EngineMetrics metrics;
-    engine::Engine engine(engine_options_, hasher_, *runner_, clock_, metrics);
+    engine::EngineOptions engine_options = engine_options_;
+    engine_options.speculation = row.drafts;
+    engine::Engine engine(engine_options, hasher_, *runner_, clock_, metrics);
     std::vector<std::shared_ptr<StopWatch>> streams;
     const Time start = clock_.Now();
     for (int i = 0; i < row.streams; ++i) {
       streams.push_back(std::make_shared<StopWatch>(clock_));
       engine::Request request;
-      request.prompt = Prompt(row.prompt);
+      request.prompt = Prompt(row.prompt / row.repeats, row.repeats);
       request.sampling.temperature = 0;
       request.max_tokens = row.output;
       request.sink = streams.back();
@@ -119,13 +126,16 @@ class Bench {
 
   Bench() : hasher_(hash::kPublicKey, "bench", kBlockSize) {}
 
-  // Ids that no two prompts share in the same order; a linear congruential generator is random enough.
-  std::vector<TokenId> Prompt(int length) {
-    std::vector<TokenId> prompt(length);
-    for (TokenId& id : prompt) {
+  // Ids that no two prompts share in the same order, said `times` times; a linear congruential generator is
+  // random enough.
+  std::vector<TokenId> Prompt(int length, int times) {
+    std::vector<TokenId> part(length);
+    for (TokenId& id : part) {
       state_ = state_ * 6364136223846793005u + 1442695040888963407u;
       id = static_cast<TokenId>((state_ >> 33) % model_.config.vocab_size);
     }
+    std::vector<TokenId> prompt;
+    for (int i = 0; i < times; ++i) prompt.insert(prompt.end(), part.begin(), part.end());
     return prompt;
   }
 

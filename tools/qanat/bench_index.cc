@@ -99,7 +99,7 @@ class Bench {
   };
   struct Holder {
     router::HolderId id;
-    int64_t room;                 // blocks that it may hold yet
+    int64_t room;                // blocks that it may hold yet
     std::vector<size_t> depths;  // of each prompt
   };
 
@@ -202,11 +202,11 @@ absl::Status RunBenchIndex(const BenchIndexOptions& options) {
               "p50 us", "p99 us", "CPU p50", "CPU p99", "hash p50");
   for (const auto& row : report["rows"]) {
     const auto& time = row["decision_us"];
-    std::printf("%8d %10ld %8.1f %12.2f %10.1f %10.1f %10.1f %10.1f %10.1f\n", row["prompt_tokens"].get<int>(),
-                row["distinct_blocks"].get<long>(), row["bytes_per_block"].get<double>(),
-                row["updates_per_second"].get<double>() / 1e6, time["p50"].get<double>(),
-                time["p99"].get<double>(), time["cpu_p50"].get<double>(), time["cpu_p99"].get<double>(),
-                time["hash_p50"].get<double>());
+    std::printf("%8d %10ld %8.1f %12.2f %10.1f %10.1f %10.1f %10.1f %10.1f\n",
+                row["prompt_tokens"].get<int>(), row["distinct_blocks"].get<long>(),
+                row["bytes_per_block"].get<double>(), row["updates_per_second"].get<double>() / 1e6,
+                time["p50"].get<double>(), time["p99"].get<double>(), time["cpu_p50"].get<double>(),
+                time["cpu_p99"].get<double>(), time["hash_p50"].get<double>());
   }
   return absl::OkStatus();
 }

@@ -9,7 +9,7 @@ namespace qanat::tools {
 
 struct BenchIndexOptions {
   int workers = 8;
-  int blocks = 65'536;                      // that each holds
+  int blocks = 65'536;                        // that each holds
   std::vector<int> tokens = {8192, 100'000};  // lengths of prompts
   bool json = false;
 };

@@ -84,6 +84,8 @@ struct Engine::Impl {
   bool Settle();
 
   void CommitRow(const PlannedRow& row, const SequenceOutput& output, Time now);
+  // The reason when this token is the last one.
+  std::optional<EndReason> CommitToken(Sequence& sequence, TokenId token, Time now);
   void End(Sequence& sequence, EndReason reason, Time now) { End(sequence, reason, now, StatusOf(reason)); }
   void End(Sequence& sequence, EndReason reason, Time now, absl::Status status);
   absl::Status ReaderStalled() const;
@@ -269,14 +271,15 @@ void Engine::Impl::BuildBatch(InFlight& step) const {
     BatchSequence& item = step.batch.sequences.emplace_back();
     item.id = sequence.id();
     item.first_position = first;
-    item.tokens = sequence.tokens().subspan(first, row.num_tokens);
+    item.tokens = row.drafted.empty() ? sequence.tokens().subspan(first, row.num_tokens) : row.drafted;
+    item.num_drafts = row.num_drafts();
     item.block_table = blocks;
     item.sample = row.draws();
     item.params = sequence.request().sampling;
     item.rules = sequence.request().rules.get();
     item.counts = &sequence.token_counts();
     item.draw = {sequence.request().seed, 0, static_cast<uint32_t>(sequence.num_output_tokens())};
-    step.batch.num_tokens += row.num_tokens;
+    step.batch.num_tokens += row.num_tokens + row.num_drafts();
   }
 }
 
@@ -310,10 +313,28 @@ void Engine::Impl::CommitRow(const PlannedRow& row, const SequenceOutput& output
   const bool decode = at_output && row.num_tokens == 1 && recomputed == 0;
   (decode ? stats.decode_tokens : stats.prefill_tokens) += row.num_tokens;
   if (!draws) return;
-  if (const auto last = sequence.last_token_time()) metrics.OnInterToken(now - *last);
-  const std::optional<EndReason> end = sequence.Append(output.token, now);
+  if (const auto last = sequence.last_token_time()) {
+    // Tokens that come together share the gap before them.
+    const auto together = static_cast<int64_t>(1 + output.more.size());
+    for (int64_t i = 0; i < together; ++i) metrics.OnInterToken((now - *last) / together);
+  }
+  std::optional<EndReason> end = CommitToken(sequence, output.token, now);
+  size_t accepted = 0;
+  for (; accepted < output.more.size() && !end.has_value(); ++accepted) {
+    scheduler.CommitDraft(sequence);
+    end = CommitToken(sequence, output.more[accepted], now);
+  }
+  stats.decode_tokens += row.num_drafts();
+  stats.accepted_drafts += static_cast<int32_t>(accepted);
+  stats.rejected_drafts += row.num_drafts() - static_cast<int32_t>(accepted);
+  if (end.has_value()) return End(sequence, *end, now);
+  if (row.num_drafts() > 0) scheduler.EndDrafts(row, static_cast<int32_t>(accepted));
+}
+
+std::optional<EndReason> Engine::Impl::CommitToken(Sequence& sequence, TokenId token, Time now) {
+  const std::optional<EndReason> end = sequence.Append(token, now);
   untold_tokens.push_back({&sequence, sequence.num_output_tokens() - 1});
-  if (end.has_value()) End(sequence, *end, now);
+  return end;
 }
 
 absl::Status Engine::Impl::ReaderStalled() const {

@@ -20,6 +20,8 @@ struct StepStats {
   int32_t queried_tokens = 0;  // prompt tokens looked up in the prefix cache at admission
   int32_t hit_tokens = 0;
   int32_t failed_rows = 0;
+  int32_t accepted_drafts = 0;
+  int32_t rejected_drafts = 0;
   Duration plan{}, launch{}, device{}, commit{};
 };
 

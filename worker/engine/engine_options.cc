@@ -1,8 +1,11 @@
 #include "worker/engine/engine_options.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
+#include "worker/engine/scheduler.h"
 
 namespace qanat::engine {
 namespace {
@@ -13,6 +16,10 @@ absl::Status AtLeast(const char* flag, int64_t value, int64_t minimum, const cha
 }
 
 }  // namespace
+
+int32_t EngineOptions::max_logit_rows() const {
+  return speculation ? std::max(max_seqs, kMaxDraftingSequences * (PromptLookup::kMaxDrafts + 1)) : max_seqs;
+}
 
 absl::Status EngineOptions::Validate() const {
   QANAT_RETURN_IF_ERROR(AtLeast("context_length", context_length, 2));

@@ -20,12 +20,16 @@ struct EngineOptions {
   int32_t queue_requests = 256;
   int64_t queue_tokens = 262144;
   bool prefix_cache = true;
+  bool speculation = true;  // drafts by prompt lookup
   // By Priority: how long after its arrival a request counts as due when its own deadline is not earlier.
   std::array<Duration, 3> class_defaults = {std::chrono::seconds(1), std::chrono::seconds(10),
                                             std::chrono::minutes(10)};
 
   // A sequence that its reader keeps paused for so long is cancelled.
   Duration stall_limit = std::chrono::seconds(30);
+
+  // Rows of logits that a step may ask for: drafts run only while few sequences do.
+  int32_t max_logit_rows() const;
 
   // INVALID_ARGUMENT naming the flag that is out of range.
   absl::Status Validate() const;

@@ -19,8 +19,11 @@ struct BatchSequence {
   absl::Span<const TokenId> tokens;
   // Physical blocks of positions 0 .. first_position + tokens.size() - 1, in order.
   absl::Span<const int32_t> block_table;
-  // Draw a token from the logits that follow the last of `tokens`.
+  // Draw a token from the logits that follow the last of `tokens` (before its drafts).
   bool sample = false;
+  // The last of `tokens` that are drafts: guesses at what is drawn, each after the token before it. As long
+  // as a guess is what was drawn the next draw follows. Only where `sample` is set and `rules` is not.
+  int32_t num_drafts = 0;
   sampling::Params params;
   // What changes the logits before the draw, and the tokens that penalties go by. Null: nothing changes them.
   // They are valid as the spans are.
@@ -43,6 +46,9 @@ struct SequenceOutput {
   };
   Kind kind = Kind::kNone;
   TokenId token = -1;
+  // Drawn after `token`: the first while the first draft was right, and so on. More tokens than drafts never
+  // are.
+  std::vector<TokenId> more = {};
 };
 
 struct StepOutput {

@@ -35,6 +35,7 @@ StepPlan Scheduler::Plan(Time now) {
   PlanDecodes(plan);
   PlanPrefills(plan);
   if (plan.preemptions == 0) AdmitWaiting(plan, now);
+  if (options_.speculation) AddDrafts(plan);
   return plan;
 }
 
@@ -209,6 +210,48 @@ void Scheduler::Admit(Sequence& sequence, const kv::PrefixMatch& match, int32_t 
   unallocated_blocks_ += UnallocatedBlocks(sequence);
   plan.rows.push_back({&sequence, num_tokens});
   budget_ -= num_tokens;
+}
+
+void Scheduler::AddDrafts(StepPlan& plan) {
+  if (static_cast<int32_t>(running_.size()) > kMaxDraftingSequences) return;
+  // A chunk makes the step long already, and takes what budget there is.
+  const bool decodes_only = std::all_of(plan.rows.begin(), plan.rows.end(),
+                                        [](const PlannedRow& row) { return row.num_tokens == 1; });
+  if (!decodes_only) return;
+  for (PlannedRow& row : plan.rows) {
+    if (row.draws()) DraftFor(row);
+  }
+}
+
+void Scheduler::DraftFor(PlannedRow& row) {
+  Sequence& sequence = *row.sequence;
+  // The draw behind the last draft must have its place as well: in the sequence, and with its reader.
+  const int32_t room =
+      std::min(sequence.max_total_tokens() - sequence.num_tokens(), sequence.request().sink->Room());
+  // Only what lies free: not even a cached block is given up for a guess.
+  const int64_t slots =
+      static_cast<int64_t>(sequence.table().size() + kv_.pool().num_free()) * kv_.block_size();
+  const int64_t limit =
+      std::min<int64_t>({PromptLookup::kMaxDrafts, room - 1, budget_, slots - sequence.num_tokens()});
+  if (limit <= 0) return;
+  const absl::Span<const TokenId> drafts =
+      sequence.prompt_lookup().Propose(sequence.tokens(), static_cast<int32_t>(limit));
+  if (drafts.empty()) return;
+  row.drafted.push_back(sequence.tokens().back());
+  row.drafted.insert(row.drafted.end(), drafts.begin(), drafts.end());
+  const bool reserved = kv_.Reserve(sequence.table(), sequence.num_tokens() + row.num_drafts());
+  QANAT_CHECK(reserved);
+  budget_ -= row.num_drafts();
+}
+
+void Scheduler::CommitDraft(Sequence& sequence) {
+  sequence.Advance(1);
+  kv_.Commit(sequence.table(), sequence.computed());
+}
+
+void Scheduler::EndDrafts(const PlannedRow& row, int32_t accepted) {
+  row.sequence->prompt_lookup().Learn(row.num_drafts(), accepted);
+  kv_.Trim(row.sequence->table(), row.sequence->num_computed());
 }
 
 int32_t Scheduler::Commit(const PlannedRow& row) {

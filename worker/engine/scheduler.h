@@ -25,6 +25,10 @@ inline constexpr int32_t kMaxVictims = 4;
 // A sequence preempted so often is admitted again only when it cannot be preempted any more.
 inline constexpr int32_t kMaxPreemptions = 3;
 
+// Drafts are tried while no more sequences run: then a step's time is that of reading the weights, and more
+// rows are nearly free.
+inline constexpr int32_t kMaxDraftingSequences = 4;
+
 // What: waiting and running sequences and the budgets -> StepPlan. Planning a row reserves its blocks, so a
 // plan can always be carried out. docs/engine.md, "A step". Owns nothing: sequences belong to the engine,
 // blocks to `kv`; both outlive it. Threads: the engine thread. Errors: none.
@@ -54,6 +58,11 @@ class Scheduler {
 
   // A row ran: publishes the blocks that it filled. Returns Sequence::Advance's answer.
   int32_t Commit(const PlannedRow& row);
+  // A draft of the row was right: its keys and values count. REQUIRES: it was appended to the sequence.
+  void CommitDraft(Sequence& sequence);
+  // The row is done with: gives back the blocks of drafts that were wrong, and lets the sequence learn.
+  // REQUIRES: the sequence still runs.
+  void EndDrafts(const PlannedRow& row, int32_t accepted);
 
   const std::vector<Sequence*>& running() const { return running_; }
   int32_t num_paused() const { return num_paused_; }
@@ -66,10 +75,12 @@ class Scheduler {
  private:
   enum class Admission : uint8_t { kAdmitted, kDoesNotFit, kAwaitsBlock };
 
-  // The three passes.
+  // The four passes.
   void PlanDecodes(StepPlan& plan);
   void PlanPrefills(StepPlan& plan);
   void AdmitWaiting(StepPlan& plan, Time now);
+  void AddDrafts(StepPlan& plan);
+  void DraftFor(PlannedRow& row);
 
   // Plans up to `num_tokens` of running_[index], as many as blocks allow; preempts others until that is one,
   // or, when nobody later in order is left, itself. Returns how many tokens it planned.

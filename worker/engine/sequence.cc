@@ -105,6 +105,11 @@ Outcome Sequence::End(EndReason reason, absl::Status status, Time now) {
   return outcome;
 }
 
+PromptLookup& Sequence::prompt_lookup() {
+  if (prompt_lookup_ == nullptr) prompt_lookup_ = std::make_unique<PromptLookup>();
+  return *prompt_lookup_;
+}
+
 void Sequence::CheckInvariants() const {
   if (state_ == State::kRunning) {
     QANAT_CHECK(num_computed_ >= 0 && num_computed_ < num_tokens());

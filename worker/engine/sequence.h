@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "worker/engine/engine_options.h"
+#include "worker/engine/prompt_lookup.h"
 #include "worker/engine/request.h"
 #include "worker/kv/block_table.h"
 
@@ -90,6 +92,9 @@ class Sequence {
   // REQUIRES: the table is released. `status` as in Outcome.
   Outcome End(EndReason reason, absl::Status status, Time now);
 
+  // Guesses at what comes next; made when it is first asked for.
+  PromptLookup& prompt_lookup();
+
   void CheckInvariants() const;
 
  private:
@@ -101,6 +106,8 @@ class Sequence {
   const Time arrival_;
   const Order order_;
   kv::BlockTable table_;
+
+  std::unique_ptr<PromptLookup> prompt_lookup_;
 
   State state_ = State::kWaiting;
   int32_t num_computed_ = 0;

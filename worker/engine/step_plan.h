@@ -8,10 +8,14 @@
 
 namespace qanat::engine {
 
-// The next `num_tokens` tokens of a running sequence, whose table has blocks for them.
+// The next `num_tokens` tokens of a running sequence, whose table has blocks for them and for its drafts.
 struct PlannedRow {
   Sequence* sequence;
   int32_t num_tokens;
+  // Empty, or the last known token, which this row computes, and behind it guesses at what is drawn.
+  std::vector<TokenId> drafted = {};
+
+  int32_t num_drafts() const { return drafted.empty() ? 0 : static_cast<int32_t>(drafted.size()) - 1; }
 
   // It computes the last known token, so the next one is drawn.
   bool draws() const { return num_tokens == sequence->num_missing(); }

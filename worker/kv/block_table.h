@@ -41,6 +41,10 @@ class BlockTable {
     ids_[i] = block.id();
     refs_[i] = std::move(block);
   }
+  void RemoveLast() {
+    refs_.pop_back();
+    ids_.pop_back();
+  }
   void Clear() {
     while (!refs_.empty()) refs_.pop_back();
     ids_.clear();

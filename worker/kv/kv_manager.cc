@@ -64,6 +64,12 @@ bool KvManager::Reserve(BlockTable& table, int32_t num_tokens) {
   return true;
 }
 
+void KvManager::Trim(BlockTable& table, int32_t num_tokens) {
+  const int32_t size = BlocksFor(num_tokens);
+  QANAT_CHECK(table.num_published_ <= size);
+  while (table.size() > size) table.RemoveLast();
+}
+
 BlockRef KvManager::TakeBlock() {
   if (const BlockId next = pool_.Next(); pool_.cached(next)) {
     cache_.Forget(next);

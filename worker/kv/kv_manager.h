@@ -45,6 +45,9 @@ class KvManager {
   // few. Reuses cached blocks when nothing else is left.
   bool Reserve(BlockTable& table, int32_t num_tokens);
 
+  // Gives back the blocks behind the first `num_tokens`. REQUIRES: none of them is published.
+  void Trim(BlockTable& table, int32_t num_tokens);
+
   // Keys and values of `tokens` exist: publishes the full blocks among them, or adopts those that others
   // published first.
   void Commit(BlockTable& table, absl::Span<const TokenId> tokens);

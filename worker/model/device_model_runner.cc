@@ -19,7 +19,9 @@ engine::ModelRunner::Handle DeviceModelRunner::Launch(const engine::ModelBatch& 
                                  .num_rows = num_rows,
                                  .first_position = sequence.first_position,
                                  .block_table = sequence.block_table});
-    if (sequence.sample) logit_rows_.push_back(first_row + num_rows - 1);
+    if (!sequence.sample) continue;
+    for (int row = num_rows - 1 - sequence.num_drafts; row < num_rows; ++row)
+      logit_rows_.push_back(first_row + row);
   }
   layout_.num_rows = static_cast<int>(ids_.size());
   QANAT_DCHECK(layout_.num_rows == batch.num_tokens);
@@ -37,19 +39,40 @@ engine::StepOutput DeviceModelRunner::Collect(Handle handle) {
   for (size_t i = 0; i < output.sequences.size(); ++i) {
     const engine::BatchSequence& sequence = batch_->sequences[i];
     if (!sequence.sample) continue;
-    const std::optional<TokenId> token = Draw(sequence, backend_.Row(logits_, row++));
-    output.sequences[i] = token.has_value()
-                              ? engine::SequenceOutput{engine::SequenceOutput::Kind::kToken, *token}
-                              : engine::SequenceOutput{engine::SequenceOutput::Kind::kFailed, -1};
+    output.sequences[i] = Draw(sequence, row);
+    row += 1 + sequence.num_drafts;
   }
   batch_ = nullptr;
   return output;
 }
 
-std::optional<TokenId> DeviceModelRunner::Draw(const engine::BatchSequence& sequence,
-                                               absl::Span<const float> logits) {
-  if (sequence.rules == nullptr) return sampler_.Sample(logits, sequence.params, sequence.draw);
-  return sampler_.Sample(logits, sequence.params, sequence.draw, *sequence.rules, *sequence.counts);
+engine::SequenceOutput DeviceModelRunner::Draw(const engine::BatchSequence& sequence, int first_row) {
+  engine::SequenceOutput output;
+  const absl::Span<const TokenId> drafts = sequence.tokens.last(sequence.num_drafts);
+  sampling::DrawKey key = sequence.draw;
+  for (int i = 0; i <= sequence.num_drafts; ++i, ++key.position) {
+    const std::optional<TokenId> token = DrawFrom(backend_.Row(logits_, first_row + i), sequence, key);
+    if (!token.has_value()) {
+      // Behind a draft it is left to the next step, which fails the same.
+      if (i == 0) output.kind = engine::SequenceOutput::Kind::kFailed;
+      break;
+    }
+    if (i == 0) {
+      output.kind = engine::SequenceOutput::Kind::kToken;
+      output.token = *token;
+    } else {
+      output.more.push_back(*token);
+    }
+    if (i < sequence.num_drafts && drafts[i] != *token) break;
+  }
+  return output;
+}
+
+std::optional<TokenId> DeviceModelRunner::DrawFrom(absl::Span<const float> logits,
+                                                   const engine::BatchSequence& sequence,
+                                                   const sampling::DrawKey& key) {
+  if (sequence.rules == nullptr) return sampler_.Sample(logits, sequence.params, key);
+  return sampler_.Sample(logits, sequence.params, key, *sequence.rules, *sequence.counts);
 }
 
 }  // namespace qanat::model

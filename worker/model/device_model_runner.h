@@ -24,7 +24,10 @@ class DeviceModelRunner : public engine::ModelRunner {
   engine::StepOutput Collect(Handle handle) override;
 
  private:
-  std::optional<TokenId> Draw(const engine::BatchSequence& sequence, absl::Span<const float> logits);
+  // The tokens of one sequence, whose logits begin with row `first_row`.
+  engine::SequenceOutput Draw(const engine::BatchSequence& sequence, int first_row);
+  std::optional<TokenId> DrawFrom(absl::Span<const float> logits, const engine::BatchSequence& sequence,
+                                  const sampling::DrawKey& key);
 
   Model& model_;
   backend::Backend& backend_;

@@ -34,6 +34,8 @@ WorkerMetrics::WorkerMetrics(metrics::Exporter& e, const std::string& model)
       evictions_(e.GetCounter("qanat_worker_prefix_cache_evictions_total", {model})),
       queried_tokens_(e.GetCounter("qanat_worker_prefix_cache_queries_tokens_total", {model})),
       hit_tokens_(e.GetCounter("qanat_worker_prefix_cache_hits_tokens_total", {model})),
+      accepted_drafts_(e.GetCounter("qanat_worker_draft_tokens_total", {model, "accepted"})),
+      rejected_drafts_(e.GetCounter("qanat_worker_draft_tokens_total", {model, "rejected"})),
       failed_rows_(e.GetCounter("qanat_worker_nonfinite_rows_total", {model})),
       prompt_tokens_(e.GetCounter("qanat_worker_prompt_tokens_total", {model})),
       generated_tokens_(e.GetCounter("qanat_worker_generated_tokens_total", {model})),
@@ -69,6 +71,8 @@ void WorkerMetrics::OnStep(const engine::StepStats& stats) {
   evictions_.Add(stats.evictions);
   queried_tokens_.Add(stats.queried_tokens);
   hit_tokens_.Add(stats.hit_tokens);
+  accepted_drafts_.Add(stats.accepted_drafts);
+  rejected_drafts_.Add(stats.rejected_drafts);
   failed_rows_.Add(stats.failed_rows);
   plan_.Observe(Seconds(stats.plan));
   launch_.Observe(Seconds(stats.launch));

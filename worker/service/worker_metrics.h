@@ -36,7 +36,8 @@ class WorkerMetrics final : public engine::EngineMetrics {
 
  private:
   metrics::Counter steps_, prefill_tokens_, decode_tokens_, recomputed_tokens_, preemptions_, evictions_,
-      queried_tokens_, hit_tokens_, failed_rows_, prompt_tokens_, generated_tokens_, watchdog_trips_;
+      queried_tokens_, hit_tokens_, accepted_drafts_, rejected_drafts_, failed_rows_, prompt_tokens_,
+      generated_tokens_, watchdog_trips_;
   metrics::Histogram plan_, launch_, device_, commit_, batch_sequences_, batch_tokens_, queue_, prefill_,
       decode_, duration_, first_token_, inter_token_, request_prompt_tokens_, request_generated_tokens_;
   std::map<std::string, metrics::Counter, std::less<>> ends_;      // by finish reason

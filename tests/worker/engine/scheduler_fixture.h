@@ -17,6 +17,8 @@ namespace qanat::engine {
 class SchedulerTest : public testing::Test {
  protected:
   // Blocks of 4; every test that sets options does so before the first call of anything else.
+  SchedulerTest() { options_.speculation = false; }
+
   EngineOptions options_ = SmallOptions();
 
   struct Spec {
@@ -57,6 +59,7 @@ class SchedulerTest : public testing::Test {
     request.max_tokens = spec.max_tokens;
     request.priority = spec.priority;
     request.deadline = spec.deadline;
+    request.sink = std::make_shared<fakes::RecordingSink>();
     request.bypass_prefix_cache = spec.bypass;
     const SequenceId id{sequences_.size() + 1};
     now_ += std::chrono::milliseconds(1);

@@ -289,6 +289,69 @@ TEST_F(SchedulerTest, WhenTheProducerEndsItsFollowerComputes) {
   EXPECT_EQ(follower.num_computed(), 16) << "8 of the producer, 8 of its own";
 }
 
+// Every drawn token is the same, so from the third on there is something to guess by.
+class SchedulerDraftsTest : public SchedulerTest {
+ protected:
+  SchedulerDraftsTest() { options_.speculation = true; }
+  // Steps as a model does that is never right about a guess, until somebody drafts or `steps` are over.
+  int32_t DraftsWithin(int steps) {
+    for (int i = 0; i < steps; ++i) {
+      const StepPlan plan = Plan();
+      int32_t drafts = 0;
+      for (const PlannedRow& row : plan.rows) drafts += row.num_drafts();
+      Commit(plan);
+      for (const PlannedRow& row : plan.rows) {
+        if (row.num_drafts() > 0 && Runs(*row.sequence)) scheduler().EndDrafts(row, 0);
+      }
+      if (drafts > 0) return drafts;
+    }
+    return 0;
+  }
+};
+
+TEST_F(SchedulerDraftsTest, GuessesWhileFewRun) {
+  for (int i = 0; i < kMaxDraftingSequences; ++i) AddPrompt(4);
+  EXPECT_GT(DraftsWithin(8), 0);
+  scheduler().CheckInvariants();
+  AddPrompt(4);
+  EXPECT_EQ(DraftsWithin(40), 0) << "with one more nobody guesses";
+}
+
+TEST_F(SchedulerDraftsTest, GuessesBesideNoPrefill) {
+  options_.chunk_tokens = 4;
+  AddPrompt(4);
+  ASSERT_GT(DraftsWithin(8), 0);
+  AddPrompt(200);
+  EXPECT_EQ(DraftsWithin(40), 0);
+}
+
+TEST_F(SchedulerDraftsTest, TakesOnlyBlocksThatHoldNothing) {
+  options_.num_blocks = 4;
+  options_.context_length = 16;
+  // A published prefix of another lies in the free list: a guess is not worth it.
+  Sequence& ended = AddPrompt(8);
+  RunToDecode();
+  Remove(ended);
+  Add({.prompt = 5, .max_tokens = 11});
+  int32_t most = 0;
+  while (!scheduler().running().empty() || scheduler().waiting().size() > 0) {
+    const int32_t free = kv().pool().num_free();
+    const int32_t cached = kv().pool().num_cached();
+    const StepPlan plan = Plan();
+    for (const PlannedRow& row : plan.rows) {
+      most = std::max(most, row.num_drafts());
+      const int32_t needed = kv().BlocksFor(row.sequence->num_tokens());
+      EXPECT_TRUE(row.sequence->table().size() == needed || kv().pool().num_cached() == cached || free > 0)
+          << "a cached block went for a guess";
+    }
+    Commit(plan);
+    for (const PlannedRow& row : plan.rows) {
+      if (row.num_drafts() > 0 && Runs(*row.sequence)) scheduler().EndDrafts(row, 0);
+    }
+  }
+  EXPECT_GT(most, 0);
+}
+
 TEST_F(SchedulerTest, WithoutPrefixCacheNobodyWaits) {
   options_.prefix_cache = false;
   options_.chunk_tokens = 8;

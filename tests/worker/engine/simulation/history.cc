@@ -31,6 +31,7 @@ EngineOptions MakeOptions(Dice& dice) {
   constexpr int32_t kChunks[] = {1, 7, 64};
   options.chunk_tokens = kChunks[dice.Below(3)];
   options.prefix_cache = !dice.OneIn(4);
+  options.speculation = dice.OneIn(2);
   options.stall_limit = std::chrono::milliseconds(20 + dice.Below(200));
   options.queue_requests = 64;
   options.queue_tokens = 4096;
@@ -86,6 +87,7 @@ History MakeHistory(uint64_t seed) {
   Dice dice(seed);
   History history;
   history.options = MakeOptions(dice);
+  history.vocabulary = dice.OneIn(2) ? 1000 : 2;
   const int32_t num_requests = 4 + dice.Below(12);
   for (int32_t step = 0; static_cast<int32_t>(history.requests.size()) < num_requests; ++step) {
     while (static_cast<int32_t>(history.requests.size()) < num_requests && dice.OneIn(3)) {
@@ -103,12 +105,12 @@ History MakeHistory(uint64_t seed) {
   return history;
 }
 
-Request MakeRequest(const SimRequest& sim) {
+Request MakeRequest(const SimRequest& sim, int32_t vocabulary) {
   std::mt19937_64 random(sim.seed);
   Request request;
   for (int32_t i = 0; i < sim.length; ++i) {
-    const auto drawn = static_cast<TokenId>(random() % kVocabulary);
-    request.prompt.push_back(i < sim.shared ? 100 * sim.text + i : drawn);
+    const auto drawn = static_cast<TokenId>(random() % static_cast<uint64_t>(vocabulary));
+    request.prompt.push_back(i < sim.shared ? (100 * sim.text + i) % vocabulary : drawn);
   }
   request.max_tokens = sim.max_tokens;
   request.seed = sim.seed;
@@ -117,7 +119,7 @@ Request MakeRequest(const SimRequest& sim) {
   request.bypass_prefix_cache = sim.bypass_prefix_cache;
   request.cache_namespace.bytes[0] = sim.other_namespace ? 1 : 0;
   if (sim.may_stop) {
-    request.end_tokens = {static_cast<TokenId>(random() % kVocabulary), static_cast<TokenId>(random() % 30)};
+    request.end_tokens = {static_cast<TokenId>(random() % 1000), static_cast<TokenId>(random() % 30)};
   }
   if (sim.penalized) {
     auto rules = std::make_shared<sampling::LogitRules>();
@@ -133,7 +135,8 @@ std::string Describe(const History& history) {
   std::string text =
       absl::StrCat("options: blocks ", o.num_blocks, " x ", o.block_size, ", context ", o.context_length,
                    ", seqs ", o.max_seqs, ", batch ", o.max_batch_tokens, ", chunk ", o.chunk_tokens,
-                   ", prefix cache ", o.prefix_cache ? "on" : "off", "\n");
+                   ", prefix cache ", o.prefix_cache ? "on" : "off", ", drafts ",
+                   o.speculation ? "on" : "off", ", vocabulary ", history.vocabulary, "\n");
   for (size_t i = 0; i < history.requests.size(); ++i) {
     const SimRequest& r = history.requests[i];
     absl::StrAppend(&text, "request ", i, ": text ", r.text, ", ", r.shared, " shared of ", r.length,

@@ -11,8 +11,6 @@
 
 namespace qanat::engine::simulation {
 
-inline constexpr int32_t kVocabulary = 1000;
-
 // A request in few numbers. Its prompt begins with `shared` tokens of one of three texts, so that prompts
 // share prefixes of any length, and goes on with tokens drawn from `seed`.
 struct SimRequest {
@@ -47,6 +45,7 @@ struct SimEvent {
 // Events are sorted by step.
 struct History {
   EngineOptions options;
+  int32_t vocabulary = 1000;  // few tokens: texts that repeat themselves
   std::vector<SimRequest> requests;
   std::vector<SimEvent> events;
 };
@@ -55,7 +54,7 @@ struct History {
 History MakeHistory(uint64_t seed);
 
 // Without a sink.
-Request MakeRequest(const SimRequest& request);
+Request MakeRequest(const SimRequest& request, int32_t vocabulary);
 
 // A line for the options, one a request and one an event.
 std::string Describe(const History& history);

@@ -26,6 +26,8 @@ class TallyingMetrics final : public EngineMetrics {
     tally.preemptions += stats.preemptions;
     tally.hit_tokens += stats.hit_tokens;
     tally.evictions += stats.evictions;
+    tally.accepted_drafts += stats.accepted_drafts;
+    tally.rejected_drafts += stats.rejected_drafts;
     tally.trace = Mix(Mix(tally.trace, stats.sequences), stats.prefill_tokens);
   }
   void OnEnd(const Outcome& outcome, Duration total) override {
@@ -41,7 +43,7 @@ class TallyingMetrics final : public EngineMetrics {
 // A reader that may stop reading.
 class StallingSink final : public fakes::RecordingSink {
  public:
-  int32_t Room() const override { return stalled_ ? 0 : 1; }
+  int32_t Room() const override { return stalled_ ? 0 : 100; }
   void OnPaused() override {
     QANAT_CHECK(stalled_ && !paused_) << "paused without a reason";
     paused_ = true;
@@ -63,7 +65,7 @@ class Run {
  public:
   Run(const History& history, const RunnerWrapper& wrap)
       : history_(history),
-        model_(history.options.num_blocks, history.options.block_size, kVocabulary),
+        model_(history.options.num_blocks, history.options.block_size, history.vocabulary),
         wrapped_(wrap ? wrap(model_) : nullptr),
         engine_(history.options, hash::BlockHasher(hash::kPublicKey, "model", history.options.block_size),
                 wrapped_ ? *wrapped_ : static_cast<ModelRunner&>(model_), clock_, metrics_),
@@ -122,7 +124,7 @@ class Run {
 
   void Submit(size_t index) {
     const SimRequest& sim = history_.requests[index];
-    Request request = MakeRequest(sim);
+    Request request = MakeRequest(sim, history_.vocabulary);
     if (sim.deadline_ms > 0) request.deadline = clock_.Now() + std::chrono::milliseconds(sim.deadline_ms);
     sinks_[index] = std::make_shared<StallingSink>();
     request.sink = sinks_[index];
@@ -163,7 +165,7 @@ class Run {
     const Outcome outcome = SinkOf(request).outcome();
     const std::vector<TokenId> tokens = SinkOf(request).tokens();
     std::vector<TokenId> answer =
-        fakes::FakeModelRunner::Answer(request, history_.options.context_length, kVocabulary);
+        fakes::FakeModelRunner::Answer(request, history_.options.context_length, history_.vocabulary);
     QANAT_CHECK(outcome.completion_tokens == static_cast<int32_t>(tokens.size()));
     const bool complete = tokens.size() == answer.size();
     ++(complete ? metrics_.tally.complete : metrics_.tally.broken_off);
@@ -201,6 +203,8 @@ void Tally::Add(const Tally& other) {
   hit_tokens += other.hit_tokens;
   evictions += other.evictions;
   pauses += other.pauses;
+  accepted_drafts += other.accepted_drafts;
+  rejected_drafts += other.rejected_drafts;
   complete += other.complete;
   broken_off += other.broken_off;
   most_preemptions = std::max(most_preemptions, other.most_preemptions);

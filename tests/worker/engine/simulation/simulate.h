@@ -17,6 +17,8 @@ struct Tally {
   int64_t hit_tokens = 0;
   int64_t evictions = 0;
   int64_t pauses = 0;
+  int64_t accepted_drafts = 0;
+  int64_t rejected_drafts = 0;
   int64_t complete = 0;    // answers
   int64_t broken_off = 0;  // answers
   int32_t most_preemptions = 0;
