@@ -1,7 +1,7 @@
-// Quantised products without VNNI: vpmaddubsw gives 16-bit sums of two products of unsigned codes of the weights
-// and signed codes of the activations. It saturates where both are large, so bytes (Q8_0) are taken as two
-// nibbles each, and no more lines are added in 16 bits than fit: with codes below 2^bits and |q| <= 127,
-// 2 * 127 * (2^bits - 1) a line, eight lines of nibbles, four of 5 bits, two of 6.
+// Quantised products without VNNI: vpmaddubsw gives 16-bit sums of two products of unsigned codes of the
+// weights and signed codes of the activations. It saturates where both are large, so bytes (Q8_0) are taken
+// as two nibbles each, and no more lines are added in 16 bits than fit: with codes below 2^bits and |q| <=
+// 127, 2 * 127 * (2^bits - 1) a line, eight lines of nibbles, four of 5 bits, two of 6.
 //
 // A register tile is 4 to 6 rows x 8 columns or up to 3 rows x 16.
 #include <immintrin.h>
@@ -43,8 +43,7 @@ struct HalfPanel {
     if constexpr (kFacts.code_bits == 8) {
       return _mm256_and_si256(Shifted(LoadLine(tile + line * 64), 4 * kPlane), nibble);
     } else {
-      const __m256i low =
-          _mm256_and_si256(Shifted(LoadLine(tile + line / 2 * 64), line % 2 * 4), nibble);
+      const __m256i low = _mm256_and_si256(Shifted(LoadLine(tile + line / 2 * 64), line % 2 * 4), nibble);
       if constexpr (kFacts.code_bits == 4) {
         return low;
       } else {
@@ -64,8 +63,8 @@ struct HalfPanel {
     if constexpr (!kFacts.two_levels) {
       return upper;
     } else {
-      const std::byte* lower = lower_scales + TileScalesAt(kFacts, tile) +
-                               (kIndex * kFacts.scale_groups + group) * kPanelColumns;
+      const std::byte* lower =
+          lower_scales + TileScalesAt(kFacts, tile) + (kIndex * kFacts.scale_groups + group) * kPanelColumns;
       const __m128i eight = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(lower));
       return _mm256_mul_ps(upper, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight)));
     }

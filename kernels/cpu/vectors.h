@@ -44,9 +44,7 @@ static inline Lanes FirstLanes(int count) {
   return count >= kVectorLanes ? 0xFFFF : count > 0 ? static_cast<Lanes>((1u << count) - 1) : 0;
 }
 static inline Lanes Without(Lanes a, Lanes b) { return a & static_cast<Lanes>(~b); }
-static inline Floats Select(Lanes lanes, Floats yes, Floats no) {
-  return _mm512_mask_mov_ps(no, lanes, yes);
-}
+static inline Floats Select(Lanes lanes, Floats yes, Floats no) { return _mm512_mask_mov_ps(no, lanes, yes); }
 static inline Floats ZeroWhereLess(Floats x, Floats bound, Floats value) {
   return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, bound, _CMP_NLT_UQ), value);
 }

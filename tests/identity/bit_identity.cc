@@ -68,7 +68,8 @@ class Device {
     auto backend = backend::CreateCpuBackend({.threads = threads});
     if (!backend.ok()) Fail(backend.status().ToString());
     backend_ = *std::move(backend);
-    auto model = model::LoadModel(path, *backend_, {.max_tokens = 512, .max_logit_rows = 64});
+    auto model = model::LoadModel(path, *backend_,
+                                  {.max_tokens = 512, .max_logit_rows = EngineOptions().max_logit_rows()});
     if (!model.ok()) Fail(model.status().ToString());
     model_ = *std::move(model);
     const auto kv = model::KvConfigFor(model_.config, kBlockSize, kBigPool, backend::KvFormat::kBF16);
@@ -120,6 +121,7 @@ struct Way {
   int batch = kBatch;  // submitted together
   int passes = 1;      // over all requests, in one engine
   int break_at = 0;    // tokens of output after which each is broken off, to be computed again; 0: never
+  bool speculation = false;
 };
 
 using Answers = std::vector<std::vector<TokenId>>;
@@ -130,8 +132,10 @@ struct Seen final : public EngineMetrics {
     preemptions += stats.preemptions;
     hit_tokens += stats.hit_tokens;
     recomputed += stats.recomputed_tokens;
+    right += stats.accepted_drafts;
+    wrong += stats.rejected_drafts;
   }
-  int64_t preemptions = 0, hit_tokens = 0, recomputed = 0;
+  int64_t preemptions = 0, hit_tokens = 0, recomputed = 0, right = 0, wrong = 0;
 };
 
 Answers RunBatch(Engine& engine, const std::vector<Request>& requests, size_t begin, const Way& way) {
@@ -171,6 +175,7 @@ Answers RunAll(Device& device, const std::vector<Request>& requests, const Way& 
   options.num_blocks = way.num_blocks;
   options.chunk_tokens = way.chunk_tokens;
   options.prefix_cache = way.prefix_cache;
+  options.speculation = way.speculation;
   const RealClock clock;
   Engine engine(options, hash::BlockHasher(hash::kPublicKey, "model", kBlockSize), device.runner(), clock,
                 seen);
@@ -239,6 +244,11 @@ int Main(int num_requests, int stride) {
   comparison.Demand(warm.hit_tokens > 16 * num_requests, "the cache was not hit");
   const Seen small = comparison.Check({.name = "a pool of 20 blocks", .num_blocks = kSmallPool});
   comparison.Demand(small.preemptions > 0, "nobody was preempted");
+  for (const int batch : {1, 4}) {
+    const Seen drafts = comparison.Check(
+        {.name = absl::StrCat("drafts, ", batch, " at once"), .batch = batch, .speculation = true});
+    comparison.Demand(drafts.right > 0 && drafts.wrong > 0, "no draft was right, or none wrong");
+  }
   for (int position = 1; position < kOutput; position += stride) {
     const Seen seen =
         comparison.Check({.name = absl::StrCat("again from position ", position), .break_at = position});

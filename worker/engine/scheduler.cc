@@ -219,7 +219,8 @@ void Scheduler::AddDrafts(StepPlan& plan) {
                                         [](const PlannedRow& row) { return row.num_tokens == 1; });
   if (!decodes_only) return;
   for (PlannedRow& row : plan.rows) {
-    if (row.draws()) DraftFor(row);
+    // Rules change with every token that is drawn: the model could not check them a row at a time.
+    if (row.draws() && row.sequence->request().rules == nullptr) DraftFor(row);
   }
 }
 
