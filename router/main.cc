@@ -47,7 +47,7 @@ class Router {
         cluster_(hash_key, clock_, [this] { OnClusterChange(); }),
         metrics_(exporter_, policy_->name()),
         admission_(flags.admission),
-        forwarder_(cluster_, *policy_, clock_, metrics_),
+        forwarder_(cluster_, *policy_, clock_, metrics_, hash_key),
         text_pool_(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), kTextQueue),
         parts_{cluster_, admission_, forwarder_, text_pool_,
                metrics_, clock_,     hash_key,   [this] { return random_.Draw(); }},

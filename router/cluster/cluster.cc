@@ -94,6 +94,12 @@ WorkerWatch::Status Cluster::WatchStatus(WorkerId id) const {
   return members_.at(ToIndex(id))->watch().status();
 }
 
+int64_t Cluster::Resyncs(ResyncCause cause) const {
+  int64_t all = 0;
+  for (Member* member : Members()) all += member->watch().status().resyncs[static_cast<size_t>(cause)];
+  return all;
+}
+
 void Cluster::Tick() {
   for (Member* member : Members()) {
     member->watch().Expire();
@@ -103,11 +109,24 @@ void Cluster::Tick() {
   index_.Sweep(kSweepSlots);
 }
 
-std::optional<Dispatch> Cluster::TryDispatch(WorkerId id, int64_t tokens) {
+std::optional<Dispatch> Cluster::TryDispatch(WorkerId id, int64_t tokens,
+                                             absl::Span<const hash::BlockHash> blocks) {
   MutexLock lock(mu_);
   const Worker& worker = workers_->at(ToIndex(id));
   if (!TakesCalls(worker.state)) return std::nullopt;
-  return Dispatch{ledger_.Take(id, tokens), &members_[ToIndex(id)]->link(), worker.address};
+  int32_t depth = 0;
+  if (worker.holder.has_value()) index_.Match(blocks, {*worker.holder}, absl::MakeSpan(&depth, 1));
+  return Dispatch{ledger_.Take(id, tokens), pending_.Credit(id, blocks.subspan(depth)),
+                  &members_[ToIndex(id)]->link(), worker.address};
+}
+
+void Cluster::End(Dispatch dispatch, uint64_t load_version) {
+  WorkerWatch* watch = nullptr;
+  {
+    MutexLock lock(mu_);
+    watch = &members_[ToIndex(dispatch.entry.worker())]->watch();
+  }
+  watch->KeepCredit(std::move(dispatch.credit), load_version);
 }
 
 void Cluster::MarkDraining(WorkerId id) {

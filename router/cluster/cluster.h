@@ -8,20 +8,24 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/hash/block_hash.h"
 #include "router/cluster/load_ledger.h"
 #include "router/cluster/worker_watch.h"
 #include "router/index/index.h"
+#include "router/index/pending_credits.h"
 #include "router/link/worker_link.h"
 #include "router/snapshot/cluster_snapshot.h"
 
 namespace qanat::router {
 
-// A worker that was chosen: the way to it, and its place in the ledger while this lives.
+// A worker that was chosen: the way to it, and while this lives its place in the ledger and the credit for
+// the blocks that it will have.
 struct Dispatch {
   LoadLedger::Entry entry;
+  PendingCredits::Guard credit;
   WorkerLink* link;  // not null; of the cluster, which outlives every dispatch
   std::string address;
 };
@@ -49,19 +53,27 @@ class Cluster {
   void Close() EXCLUDES(mu_);
 
   ClusterSnapshot Snapshot() const EXCLUDES(mu_);
-  // Where the holders of a snapshot's workers are to be looked up.
+  // Who has the blocks of a snapshot's workers, and who will have which.
   const Index& index() const { return index_; }
+  const PendingCredits& pending() const { return pending_; }
   // Of one worker.
   WorkerWatch::Status WatchStatus(WorkerId id) const EXCLUDES(mu_);
+  // Over all workers, ever.
+  int64_t Resyncs(ResyncCause cause) const EXCLUDES(mu_);
 
   // What time alone brings: workers that fall silent, blocks of lost ones that are forgotten. To be called
   // every kTick.
   void Tick() EXCLUDES(mu_);
   static constexpr Duration kTick = std::chrono::milliseconds(50);
 
-  // Counts a call to the worker, of so many prompt tokens to be computed. Unset when it is not ready any
-  // more.
-  std::optional<Dispatch> TryDispatch(WorkerId id, int64_t tokens) EXCLUDES(mu_);
+  // Counts a call to the worker: `tokens` of its prompt are to be computed, `blocks` are the prompt's. Unset
+  // when the worker is not ready any more.
+  std::optional<Dispatch> TryDispatch(WorkerId id, int64_t tokens, absl::Span<const hash::BlockHash> blocks)
+      EXCLUDES(mu_);
+  // The call has ended, at this version of the worker's load (0: it was never in it). The credit goes when
+  // the worker has told of that version, so that it is not missed between the last message of the call and
+  // the delta with its blocks.
+  void End(Dispatch dispatch, uint64_t load_version) EXCLUDES(mu_);
   // The worker said that it takes nothing new: it gets nothing until it is ready again.
   void MarkDraining(WorkerId id) EXCLUDES(mu_);
 
@@ -111,6 +123,7 @@ class Cluster {
   const Clock& clock_;
   const std::function<void()> on_change_;
   Index index_;
+  PendingCredits pending_;
   LoadLedger ledger_;
 
   mutable Mutex mu_;  // before the ledger's and the watches'

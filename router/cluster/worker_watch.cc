@@ -1,13 +1,22 @@
 #include "router/cluster/worker_watch.h"
 
+#include <algorithm>
+#include <utility>
 #include <variant>
 
 namespace qanat::router {
+namespace {
+
+// Calls that end while the worker tells nothing; beyond them the oldest lose their credit.
+constexpr size_t kMostKept = 4096;
+
+}  // namespace
 
 void WorkerWatch::OnReady(uint64_t epoch, int64_t capacity) {
   MutexLock lock(mu_);
   down_since_.reset();
   heard_.reset();
+  DropCredits();
   replica_.Meet(epoch, capacity);
 }
 
@@ -15,10 +24,12 @@ void WorkerWatch::OnDown() {
   MutexLock lock(mu_);
   if (!down_since_.has_value()) down_since_ = clock_.Now();
   heard_.reset();
+  DropCredits();
 }
 
 WatchPosition WorkerWatch::OnBegin() {
   MutexLock lock(mu_);
+  watching_ = true;
   return replica_.Begin();
 }
 
@@ -33,6 +44,7 @@ WatchVerdict WorkerWatch::OnFrame(const api::WatchFrame& frame) {
   if (const auto* load = std::get_if<api::Load>(&frame.body)) {
     heard_ = clock_.Now();
     step_age_ = load->step_age;
+    if (replica_.in_step()) ReleaseCredits(load->load_version);
   } else if (heard_.has_value()) {
     heard_ = clock_.Now();
   }
@@ -42,6 +54,7 @@ WatchVerdict WorkerWatch::OnFrame(const api::WatchFrame& frame) {
 void WorkerWatch::OnEnd(bool for_good) {
   MutexLock lock(mu_);
   heard_.reset();
+  DropCredits();
   replica_.End();
   if (for_good) replica_.Forget();
 }
@@ -49,6 +62,26 @@ void WorkerWatch::OnEnd(bool for_good) {
 void WorkerWatch::OnSign() {
   MutexLock lock(mu_);
   if (heard_.has_value()) heard_ = clock_.Now();
+}
+
+void WorkerWatch::KeepCredit(PendingCredits::Guard credit, uint64_t load_version) {
+  MutexLock lock(mu_);
+  if (!watching_ || load_version == 0) return;
+  kept_.push_back({load_version, load_version <= load_version_, std::move(credit)});
+  if (kept_.size() > kMostKept) kept_.pop_front();
+}
+
+void WorkerWatch::ReleaseCredits(uint64_t load_version) {
+  load_version_ = std::max(load_version_, load_version);
+  const auto last = std::remove_if(kept_.begin(), kept_.end(), [](const Kept& kept) { return kept.told; });
+  kept_.erase(last, kept_.end());
+  for (Kept& kept : kept_) kept.told = kept.load_version <= load_version_;
+}
+
+void WorkerWatch::DropCredits() {
+  watching_ = false;
+  load_version_ = 0;
+  kept_.clear();
 }
 
 void WorkerWatch::Expire() {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <optional>
 
 #include "common/api/watch.h"
@@ -10,6 +11,7 @@
 #include "common/base/mutex.h"
 #include "router/cluster/watch_replica.h"
 #include "router/index/index.h"
+#include "router/index/pending_credits.h"
 #include "router/link/worker_link.h"
 #include "router/snapshot/cluster_snapshot.h"
 
@@ -31,8 +33,9 @@ enum class Doubt : uint8_t {
   kHung,    // its step does not end
 };
 
-// What: a worker's replica behind a lock, and what follows from when something came. Owns the replica; index
-// and clock outlive it. Threads: any. Errors: none.
+// What: a worker's replica behind a lock, what follows from when something came, and the credits of calls
+// that ended until the replica has their blocks. Owns all of that; index, clock and the credits' table
+// outlive it. Threads: any. Errors: none.
 class WorkerWatch {
  public:
   WorkerWatch(Index& index, const Clock& clock) : clock_(clock), replica_(index) {}
@@ -45,6 +48,11 @@ class WorkerWatch {
   // `for_good`: there will be no other.
   void OnEnd(bool for_good) EXCLUDES(mu_);
   void OnSign() EXCLUDES(mu_);
+
+  // A call has ended at this version of the worker's load. Keeps its credit until the replica has its blocks,
+  // or there is no Watch to wait for. Since loads overtake deltas, though by no more than a tick of the
+  // worker, that is at the second load of that version or later.
+  void KeepCredit(PendingCredits::Guard credit, uint64_t load_version) EXCLUDES(mu_);
 
   // Forgets the blocks of a worker that has been down for kKeepBlocks.
   void Expire() EXCLUDES(mu_);
@@ -63,6 +71,16 @@ class WorkerWatch {
   Status status() const EXCLUDES(mu_);
 
  private:
+  // A credit of a call that ended at `load_version`.
+  struct Kept {
+    uint64_t load_version;
+    bool told;  // a load of that version or later has come
+    PendingCredits::Guard credit;
+  };
+  // A load of this version has come.
+  void ReleaseCredits(uint64_t load_version) REQUIRES(mu_);
+  void DropCredits() REQUIRES(mu_);
+
   const Clock& clock_;
 
   mutable Mutex mu_;
@@ -71,6 +89,9 @@ class WorkerWatch {
   // While the Watch tells loads: when something came last, and how long the step had taken then.
   std::optional<Time> heard_ GUARDED_BY(mu_);
   Duration step_age_ GUARDED_BY(mu_){};
+  bool watching_ GUARDED_BY(mu_) = false;
+  uint64_t load_version_ GUARDED_BY(mu_) = 0;  // of the latest load
+  std::deque<Kept> kept_ GUARDED_BY(mu_);      // at most kMostKept
 };
 
 }  // namespace qanat::router

@@ -16,7 +16,10 @@ class ForwardMetrics {
   virtual ~ForwardMetrics() = default;
   // `outcome`: "route", "wait" or "reject".
   virtual void OnDecision(std::string_view outcome, Duration took) {}
-  virtual void OnDispatch(const std::string& worker, int32_t prompt_tokens) {}
+  // `hit_tokens`: of the prompt, expected in the worker's cache.
+  virtual void OnDispatch(const std::string& worker, int32_t prompt_tokens, int32_t hit_tokens) {}
+  // By how much the first token came later than the decision expected.
+  virtual void OnFirstToken(Duration late) {}
   // One message on its way to the caller.
   virtual void OnRelayed(int32_t tokens) {}
   // What a worker found of a prompt in its cache.

@@ -50,8 +50,10 @@ class ForwardedStream {
 // ERROR for each choice that had not finished, then UNAVAILABLE, reason WORKER_LOST.
 class Forwarder {
  public:
-  Forwarder(Cluster& cluster, const RoutingPolicy& policy, const Clock& clock, ForwardMetrics& metrics)
-      : cluster_(cluster), policy_(policy), clock_(clock), metrics_(metrics) {}
+  // `hash_key`: the cluster key, under which workers name blocks.
+  Forwarder(Cluster& cluster, const RoutingPolicy& policy, const Clock& clock, ForwardMetrics& metrics,
+            const hash::HashKey& hash_key)
+      : cluster_(cluster), policy_(policy), clock_(clock), metrics_(metrics), hash_key_(hash_key) {}
 
   // The sink may be called before this returns, also from inside it (OnEnd of a request that no worker can
   // take). Shared: links hold a stream until its end, the caller for as long as it may cancel.
@@ -62,6 +64,7 @@ class Forwarder {
   const RoutingPolicy& policy_;
   const Clock& clock_;
   ForwardMetrics& metrics_;
+  const hash::HashKey hash_key_;
 };
 
 }  // namespace qanat::router

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/error.h"
+#include "common/base/log.h"
 
 namespace qanat::router {
 namespace {
@@ -25,6 +26,25 @@ absl::Status AllFull() {
       kRetryAfter);
 }
 
+void LogDecision(const std::string& worker, const Route& route, int32_t prompt_tokens, Duration took) {
+  if (!spdlog::should_log(spdlog::level::debug)) return;
+  LogEvent(spdlog::level::debug, "request routed")
+      .With("worker", worker)
+      .With("prompt_tokens", prompt_tokens)
+      .With("expected_hit_tokens", route.hit_tokens)
+      .With("expected_ttft_ms", route.ttft_ms)
+      .With("decision_us", Seconds(took) * 1e6);
+}
+
+// What became of the expectation.
+void LogOutcome(const std::string& worker, const Route& expected, int32_t hit_tokens) {
+  if (!spdlog::should_log(spdlog::level::debug)) return;
+  LogEvent(spdlog::level::debug, "route outcome")
+      .With("worker", worker)
+      .With("expected_hit_tokens", expected.hit_tokens)
+      .With("hit_tokens", hit_tokens);
+}
+
 }  // namespace
 
 // Knows which attempt the link's news belong to.
@@ -35,7 +55,9 @@ class Stream::Attempt final : public CallSink {
   void OnResponse(v1::GenerateResponse response) override {
     stream_->OnResponse(number_, std::move(response));
   }
-  void OnEnd(const absl::Status& status, uint64_t load_version) override { stream_->OnEnd(number_, status); }
+  void OnEnd(const absl::Status& status, uint64_t load_version) override {
+    stream_->OnEnd(number_, status, load_version);
+  }
 
  private:
   const std::shared_ptr<Stream> stream_;  // shared: the link keeps the stream alive until the call's end
@@ -49,8 +71,19 @@ Stream::Stream(const Parts& parts, ForwardRequest request, std::shared_ptr<Strea
       prompt_tokens_(request.request.token_ids().ids_size()),
       wants_token_ids_(request.request.output().token_ids()),
       choices_(std::max(1, request.request.sampling().n())) {
+  const Time began = parts_.clock.Now();
+  const hash::BlockHasher hasher(parts_.hash_key, model_->fingerprint, model_->block_size);
+  blocks_ = hasher.HashPrompt(request.cache_namespace, request.request.token_ids().ids());
+  hashing_ = parts_.clock.Now() - began;
   route_.model = model_.get();
   route_.max_tokens = int64_t{prompt_tokens_} + request.request.stopping().max_tokens();
+  // A request that reads nothing from a cache hits nothing anywhere.
+  if (!request.request.bypass_prefix_cache()) route_.hashes = blocks_;
+  route_.prompt_tokens = prompt_tokens_;
+  route_.max_new_tokens = request.request.stopping().max_tokens();
+  route_.salt = request.request.sampling().seed();
+  route_.index = &parts_.cluster.index();
+  route_.pending = &parts_.cluster.pending();
   call_.request = std::move(request.request);
   // Asked for in any case: they are the only way to know how many tokens a message covers.
   call_.request.mutable_output()->set_token_ids(true);
@@ -87,18 +120,19 @@ void Stream::SetPaused(bool paused) {
 void Stream::TryWorkers(const absl::Status& refusal) {
   for (;;) {
     if (absl::Status alive = CheckAlive(); !alive.ok()) return Finish(alive);
-    absl::StatusOr<Dispatch> dispatch = Choose();
-    if (!dispatch.ok()) return Finish(refusal.ok() ? dispatch.status() : refusal);
-    route_.excluded.push_back(dispatch->entry.worker());
-    if (StartAttempt(*std::move(dispatch))) return;
+    absl::StatusOr<Chosen> chosen = Choose();
+    if (!chosen.ok()) return Finish(refusal.ok() ? chosen.status() : refusal);
+    route_.excluded.push_back(chosen->route.worker);
+    if (StartAttempt(*std::move(chosen))) return;
   }
 }
 
-absl::StatusOr<Dispatch> Stream::Choose() {
+absl::StatusOr<Stream::Chosen> Stream::Choose() {
   for (;;) {
     const Time began = parts_.clock.Now();
     const Decision decision = parts_.policy.Pick(route_, parts_.cluster.Snapshot());
-    const Duration took = parts_.clock.Now() - began;
+    const Time now = parts_.clock.Now();
+    const Duration took = now - began + std::exchange(hashing_, {});
     if (const auto* reject = std::get_if<Reject>(&decision)) {
       parts_.metrics.OnDecision("reject", took);
       return reject->status;
@@ -108,24 +142,30 @@ absl::StatusOr<Dispatch> Stream::Choose() {
       return AllFull();
     }
     parts_.metrics.OnDecision("route", took);
-    const WorkerId worker = std::get<Route>(decision).worker;
-    if (std::optional<Dispatch> dispatch = parts_.cluster.TryDispatch(worker, prompt_tokens_))
-      return *std::move(dispatch);
+    const Route& route = std::get<Route>(decision);
+    std::optional<Dispatch> dispatch =
+        parts_.cluster.TryDispatch(route.worker, prompt_tokens_ - route.hit_tokens, blocks_);
+    if (dispatch.has_value()) {
+      LogDecision(dispatch->address, route, prompt_tokens_, took);
+      return Chosen{*std::move(dispatch), route, now};
+    }
     // It left after the snapshot was taken.
-    route_.excluded.push_back(worker);
+    route_.excluded.push_back(route.worker);
   }
 }
 
-bool Stream::StartAttempt(Dispatch dispatch) {
-  WorkerLink* const link = dispatch.link;
-  const std::string worker = dispatch.address;
+bool Stream::StartAttempt(Chosen chosen) {
+  WorkerLink* const link = chosen.dispatch.link;
+  const std::string worker = chosen.dispatch.address;
   int number = 0;
   {
     MutexLock lock(mu_);
     number = ++attempt_;
     accepted_ = false;
     call_id_.reset();
-    dispatch_.emplace(std::move(dispatch));
+    dispatch_.emplace(std::move(chosen.dispatch));
+    expected_ = chosen.route;
+    chosen_at_ = chosen.at;
   }
   const std::optional<CallId> id = link->Start(call_, std::make_shared<Attempt>(shared_from_this(), number));
   std::optional<Dispatch> unused;  // leaves the ledger outside the lock
@@ -143,7 +183,7 @@ bool Stream::StartAttempt(Dispatch dispatch) {
       cancel = cancelled_;
     }
   }
-  parts_.metrics.OnDispatch(worker, prompt_tokens_);
+  parts_.metrics.OnDispatch(worker, prompt_tokens_, chosen.route.hit_tokens);
   if (cancel) link->Cancel(*id);
   return true;
 }
@@ -169,11 +209,15 @@ void Stream::OnAccepted(int number, uint64_t load_version) {
 void Stream::OnResponse(int number, v1::GenerateResponse response) {
   const int32_t tokens = response.token_ids_size();
   std::string worker;
+  Route expected;
+  std::optional<Duration> first_token;  // since the decision
   {
     MutexLock lock(mu_);
     if (number != attempt_ || !dispatch_.has_value()) return;
+    if (!passed_on_) first_token = parts_.clock.Now() - chosen_at_;
     accepted_ = passed_on_ = true;
     worker = dispatch_->address;
+    expected = expected_;
     const size_t index = static_cast<size_t>(response.index());
     if (index < choices_.size()) {
       choices_[index].next_token = response.first_token() + tokens;
@@ -181,14 +225,21 @@ void Stream::OnResponse(int number, v1::GenerateResponse response) {
     }
   }
   parts_.metrics.OnRelayed(tokens);
-  if (response.has_usage()) parts_.metrics.OnCachedTokens(worker, response.usage().cached_tokens());
+  if (first_token.has_value()) {
+    const std::chrono::duration<double, std::milli> expected_ttft(expected.ttft_ms);
+    parts_.metrics.OnFirstToken(*first_token - std::chrono::duration_cast<Duration>(expected_ttft));
+  }
+  if (response.has_usage()) {
+    parts_.metrics.OnCachedTokens(worker, response.usage().cached_tokens());
+    LogOutcome(worker, expected, response.usage().cached_tokens());
+  }
   // Its name among us: the worker does not know it.
   if (response.has_timings()) response.mutable_timings()->add_workers(worker);
   if (!wants_token_ids_) response.clear_token_ids();
   sink_->OnResponse(std::move(response), tokens);
 }
 
-void Stream::OnEnd(int number, const absl::Status& status) {
+void Stream::OnEnd(int number, const absl::Status& status, uint64_t load_version) {
   std::optional<Dispatch> ended;  // leaves the ledger outside the lock
   bool again = false;
   std::vector<v1::GenerateResponse> last_words;
@@ -201,7 +252,7 @@ void Stream::OnEnd(int number, const absl::Status& status) {
     if (!again && IsWorkerLost(status) && passed_on_) last_words = LastWords(ended->address);
   }
   if (IsDraining(status)) parts_.cluster.MarkDraining(ended->entry.worker());
-  ended.reset();
+  parts_.cluster.End(*std::move(ended), load_version);
   if (again) return TryWorkers(status);
   for (v1::GenerateResponse& response : last_words) sink_->OnResponse(std::move(response), 0);
   Finish(status);

@@ -9,7 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/hash/block_hash.h"
 #include "router/cluster/cluster.h"
 #include "router/forward/forward_metrics.h"
 #include "router/forward/forwarder.h"
@@ -33,6 +35,7 @@ class Stream final : public ForwardedStream, public std::enable_shared_from_this
     const RoutingPolicy& policy;
     const Clock& clock;
     ForwardMetrics& metrics;
+    const hash::HashKey& hash_key;
   };
 
   Stream(const Parts& parts, ForwardRequest request, std::shared_ptr<StreamSink> sink);
@@ -44,6 +47,12 @@ class Stream final : public ForwardedStream, public std::enable_shared_from_this
 
  private:
   class Attempt;
+  // A worker, and what is expected of it.
+  struct Chosen {
+    Dispatch dispatch;
+    Route route;
+    Time at;
+  };
   // How far a choice has come, as the caller has seen it.
   struct Choice {
     int32_t next_token = 0;
@@ -54,9 +63,9 @@ class Stream final : public ForwardedStream, public std::enable_shared_from_this
   // before ended with, which says more than "no worker".
   void TryWorkers(const absl::Status& refusal) EXCLUDES(mu_);
   // The worker that the policy picks, counted in the ledger.
-  absl::StatusOr<Dispatch> Choose();
+  absl::StatusOr<Chosen> Choose();
   // False when the worker cannot be reached now.
-  bool StartAttempt(Dispatch dispatch) EXCLUDES(mu_);
+  bool StartAttempt(Chosen chosen) EXCLUDES(mu_);
   // The stream may not go on: cancelled, or out of time.
   absl::Status CheckAlive() const EXCLUDES(mu_);
   void Finish(const absl::Status& status);
@@ -64,7 +73,7 @@ class Stream final : public ForwardedStream, public std::enable_shared_from_this
   // Of attempt `number`.
   void OnAccepted(int number, uint64_t load_version) EXCLUDES(mu_);
   void OnResponse(int number, v1::GenerateResponse response) EXCLUDES(mu_);
-  void OnEnd(int number, const absl::Status& status) EXCLUDES(mu_);
+  void OnEnd(int number, const absl::Status& status, uint64_t load_version) EXCLUDES(mu_);
 
   bool MayTryAgain(const absl::Status& status) const REQUIRES(mu_);
   // The `finish` ERROR of each choice that had not finished, for callers of a worker that was lost.
@@ -75,8 +84,10 @@ class Stream final : public ForwardedStream, public std::enable_shared_from_this
   const std::shared_ptr<const Model> model_;
   const int32_t prompt_tokens_;
   const bool wants_token_ids_;
-  WorkerCall call_;     // constant after construction
-  RouteRequest route_;  // touched by one attempt after the other
+  std::vector<hash::BlockHash> blocks_;  // of the prompt; constant after construction
+  Duration hashing_{};                   // what they cost, until a decision has counted it
+  WorkerCall call_;                      // constant after construction
+  RouteRequest route_;                   // touched by one attempt after the other
 
   mutable Mutex mu_;
   int attempt_ GUARDED_BY(mu_) = 0;  // number of the current one; 0: none yet
@@ -84,6 +95,8 @@ class Stream final : public ForwardedStream, public std::enable_shared_from_this
   bool passed_on_ GUARDED_BY(mu_) = false;  // a response reached the sink
   bool cancelled_ GUARDED_BY(mu_) = false;
   std::optional<Dispatch> dispatch_ GUARDED_BY(mu_);
+  Route expected_ GUARDED_BY(mu_){};  // of the current attempt, as its decision saw it
+  Time chosen_at_ GUARDED_BY(mu_){};
   std::optional<CallId> call_id_ GUARDED_BY(mu_);
   std::vector<Choice> choices_ GUARDED_BY(mu_);
 };

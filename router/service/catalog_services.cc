@@ -35,14 +35,20 @@ v1::Model ToProto(const Model& model) {
   return out;
 }
 
-v1::WorkerStatus ToProto(const Worker& worker, const WorkerLoad& load) {
+v1::WorkerStatus ToProto(const Worker& worker, const WorkerLoad& load, const WorkerWatch::Status& watch) {
   v1::WorkerStatus out;
   out.set_id(worker.address);
   out.set_address(worker.address);
   out.set_state(ToProto(worker.state));
   out.set_epoch(worker.epoch);
   out.set_total_blocks(worker.total_blocks);
+  out.set_free_blocks(load.free_blocks);
+  out.set_cached_blocks(load.cached_blocks);
+  out.set_running(load.running);
+  out.set_waiting(load.waiting);
   out.set_in_flight(load.in_flight);
+  out.set_index_blocks(watch.index_blocks);
+  out.set_digest_ok(watch.in_step);
   if (worker.model != nullptr) out.set_model(worker.model->id);
   return out;
 }
@@ -73,7 +79,8 @@ grpc::ServerUnaryReactor* ClusterService::GetCluster(grpc::CallbackServerContext
   return Answer(context, *request, [&] {
     const ClusterSnapshot snapshot = cluster_.Snapshot();
     for (size_t i = 0; i < snapshot.size(); ++i) {
-      *response->add_workers() = ToProto((*snapshot.workers)[i], snapshot.loads[i]);
+      const WorkerId id{static_cast<uint16_t>(i)};
+      *response->add_workers() = ToProto(snapshot.worker(id), snapshot.load(id), cluster_.WatchStatus(id));
     }
   });
 }

@@ -22,7 +22,8 @@ class ModelService final : public v1::ModelService::CallbackService {
 };
 
 // What: qanat.v1.ClusterService: of each worker what the router knows without asking: its place, state,
-// model, epoch, pool size and open calls. Owns nothing; the cluster outlives it. Threads: gRPC's.
+// model, epoch and open calls, and what its Watch told of load and cache. Owns nothing; the cluster outlives
+// it. Threads: gRPC's.
 class ClusterService final : public v1::ClusterService::CallbackService {
  public:
   explicit ClusterService(const Cluster& cluster) : cluster_(cluster) {}

@@ -25,6 +25,18 @@ std::string RefusalOf(const absl::Status& status) {
   return "";
 }
 
+void ShowIndex(const Cluster& cluster, metrics::Scrape& scrape) {
+  const IndexStats stats = cluster.index().Stats();
+  scrape.Set("qanat_router_index_blocks", {}, static_cast<double>(stats.distinct_blocks));
+  scrape.Set("qanat_router_index_bytes", {}, static_cast<double>(stats.bytes));
+  scrape.Set("qanat_router_index_updates_total", {"stored"}, static_cast<double>(stats.stored));
+  scrape.Set("qanat_router_index_updates_total", {"removed"}, static_cast<double>(stats.removed));
+  for (const ResyncCause cause : kResyncCauses) {
+    scrape.Set("qanat_router_index_resyncs_total", {std::string(CauseName(cause))},
+               static_cast<double>(cluster.Resyncs(cause)));
+  }
+}
+
 }  // namespace
 
 RouterMetrics::RouterMetrics(metrics::Exporter& exporter, std::string_view policy)
@@ -34,6 +46,7 @@ RouterMetrics::RouterMetrics(metrics::Exporter& exporter, std::string_view polic
       relayed_messages_(exporter.GetCounter("qanat_router_relayed_messages_total")),
       relayed_tokens_(exporter.GetCounter("qanat_router_relayed_tokens_total")),
       prompt_tokens_(exporter.GetCounter("qanat_router_prompt_tokens_total")),
+      ttft_error_(exporter.GetHistogram("qanat_router_ttft_prediction_error_seconds")),
       relay_cpu_(exporter.GetCounter("qanat_router_relay_cpu_seconds_total")) {
   for (const char* name : kClasses) {
     queues_.push_back({exporter.GetGauge("qanat_router_queue_requests", {name}),
@@ -49,6 +62,7 @@ RouterMetrics::RouterMetrics(metrics::Exporter& exporter, std::string_view polic
 }
 
 void RouterMetrics::Watch(const Cluster& cluster) {
+  exporter_.AddSource([&cluster](metrics::Scrape& scrape) { ShowIndex(cluster, scrape); });
   exporter_.AddSource([&cluster](metrics::Scrape& scrape) {
     const ClusterSnapshot snapshot = cluster.Snapshot();
     for (size_t i = 0; i < snapshot.size(); ++i) {
@@ -80,8 +94,10 @@ RouterMetrics::WorkerSeries RouterMetrics::OfWorker(const std::string& address) 
   const auto found = workers_.find(address);
   if (found != workers_.end()) return found->second;
   return workers_
-      .emplace(address, WorkerSeries{exporter_.GetCounter("qanat_router_dispatches_total", {address}),
-                                     exporter_.GetCounter("qanat_router_actual_hit_tokens_total", {address})})
+      .emplace(address,
+               WorkerSeries{exporter_.GetCounter("qanat_router_dispatches_total", {address}),
+                            exporter_.GetCounter("qanat_router_predicted_hit_tokens_total", {address}),
+                            exporter_.GetCounter("qanat_router_actual_hit_tokens_total", {address})})
       .first->second;
 }
 
@@ -90,8 +106,10 @@ void RouterMetrics::OnDecision(std::string_view outcome, Duration took) {
   if (const auto found = outcomes_.find(outcome); found != outcomes_.end()) found->second.Add();
 }
 
-void RouterMetrics::OnDispatch(const std::string& worker, int32_t prompt_tokens) {
-  OfWorker(worker).dispatches.Add();
+void RouterMetrics::OnDispatch(const std::string& worker, int32_t prompt_tokens, int32_t hit_tokens) {
+  WorkerSeries series = OfWorker(worker);
+  series.dispatches.Add();
+  series.expected_hit_tokens.Add(hit_tokens);
   prompt_tokens_.Add(prompt_tokens);
 }
 

@@ -29,6 +29,7 @@ class RouterMetrics final : public ForwardMetrics {
   // The series of one worker.
   struct WorkerSeries {
     metrics::Counter dispatches;
+    metrics::Counter expected_hit_tokens;
     metrics::Counter hit_tokens;
   };
   // The series of one priority: requests that were let in and have no worker yet.
@@ -40,7 +41,8 @@ class RouterMetrics final : public ForwardMetrics {
 
   RouterMetrics(metrics::Exporter& exporter, std::string_view policy);
 
-  // Shows each worker's state and calls at every scrape. `cluster` outlives the exporter's endpoint.
+  // Shows each worker's state and calls, and the index, at every scrape. `cluster` outlives the exporter's
+  // endpoint.
   void Watch(const Cluster& cluster);
   // Shows the worker's series from now on.
   void AddWorker(const std::string& address) { OfWorker(address); }
@@ -49,7 +51,9 @@ class RouterMetrics final : public ForwardMetrics {
   QueueSeries OfQueue(api::Priority priority) const { return queues_[static_cast<size_t>(priority)]; }
 
   void OnDecision(std::string_view outcome, Duration took) override EXCLUDES(mu_);
-  void OnDispatch(const std::string& worker, int32_t prompt_tokens) override EXCLUDES(mu_);
+  void OnDispatch(const std::string& worker, int32_t prompt_tokens, int32_t hit_tokens) override
+      EXCLUDES(mu_);
+  void OnFirstToken(Duration late) override { ttft_error_.Observe(Seconds(late)); }
   void OnRelayed(int32_t tokens) override;
   void OnCachedTokens(const std::string& worker, int32_t tokens) override EXCLUDES(mu_);
   void OnRelayCpu(Duration cpu) { relay_cpu_.Add(Seconds(cpu)); }
@@ -67,6 +71,7 @@ class RouterMetrics final : public ForwardMetrics {
   metrics::Counter relayed_messages_;
   metrics::Counter relayed_tokens_;
   metrics::Counter prompt_tokens_;
+  metrics::Histogram ttft_error_;
   metrics::Counter relay_cpu_;
   std::vector<QueueSeries> queues_;                                // by api::Priority
   std::map<std::string, metrics::Counter, std::less<>> outcomes_;  // constant after construction

@@ -73,4 +73,10 @@ v1::GenerateRequest PromptOf(int tokens, int salt, int max_tokens) {
   return request;
 }
 
+v1::GenerateRequest PromptOf(int prefix_tokens, int prefix_salt, int tokens, int salt, int max_tokens) {
+  v1::GenerateRequest request = PromptOf(prefix_tokens, prefix_salt, max_tokens);
+  request.mutable_token_ids()->MergeFrom(PromptOf(tokens, salt, max_tokens).token_ids());
+  return request;
+}
+
 }  // namespace qanat::integration

@@ -43,6 +43,9 @@ class Client {
 // Adds a message to what came so far.
 void Append(const v1::GenerateResponse& response, Answer& answer);
 
+// A prompt of two parts: the first is shared with all of equal `prefix_salt` and length.
+v1::GenerateRequest PromptOf(int prefix_tokens, int prefix_salt, int tokens, int salt, int max_tokens);
+
 // Token ids that no other `salt` shares a block with.
 v1::GenerateRequest PromptOf(int tokens, int salt, int max_tokens);
 

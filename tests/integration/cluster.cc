@@ -50,14 +50,14 @@ std::string ModelPath() {
 
 Server StartServer(const Flags& command) {
   Server server;
-  const std::string log = LogPath(command.front());
-  server.process = std::make_unique<Process>(command, log);
+  server.log = LogPath(command.front());
+  server.process = std::make_unique<Process>(command, server.log);
   const std::string line = server.process->AwaitLine(" ready on ", kStart);
   server.address = WordAfter(line, " ready on ");
   server.metrics = WordAfter(line, "(metrics ");
   server.health = WordAfter(line, " health ");
   EXPECT_FALSE(server.address.empty() || server.metrics.empty() || server.health.empty())
-      << command.front() << " did not become ready; it said: " << line << "; see " << log;
+      << command.front() << " did not become ready; it said: " << line << "; see " << server.log;
   return server;
 }
 
@@ -78,22 +78,30 @@ Server StartRouter(const std::vector<std::string>& workers, const Flags& flags) 
   return StartServer(command);
 }
 
-Cluster::Cluster(int workers, const Flags& flags) {
+Cluster::Cluster(int workers, const Flags& flags, const Flags& router_flags) {
   std::vector<std::string> addresses;
   for (int i = 0; i < workers; ++i) {
     workers_.push_back(StartWorker(flags));
     addresses.push_back(workers_.back().address);
   }
-  router_ = StartRouter(addresses);
+  router_ = StartRouter(addresses, router_flags);
   client_ = std::make_unique<Client>(router_.address);
   for (size_t i = 0; i < workers_.size(); ++i) {
     EXPECT_TRUE(AwaitState(i, "ready", kStart)) << "worker " << i << " is " << StateOf(i);
   }
 }
 
+v1::WorkerStatus Cluster::StatusOf(size_t worker) const {
+  const auto stub = v1::ClusterService::NewStub(client_->channel());
+  grpc::ClientContext context;
+  v1::GetClusterResponse response;
+  if (!stub->GetCluster(&context, v1::GetClusterRequest(), &response).ok()) return {};
+  return response.workers(static_cast<int>(worker));
+}
+
 std::string Cluster::StateOf(size_t worker) const {
   const MetricsPage page = RouterMetrics();
-  for (const char* state : {"connecting", "ready", "draining", "down"}) {
+  for (const char* state : {"connecting", "ready", "suspect", "draining", "down"}) {
     if (page.Value(std::string("qanat_router_worker_state{state=\"") + state + "\",worker=\"" +
                    workers_[worker].address + "\"}") == 1) {
       return state;

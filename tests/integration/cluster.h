@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "qanat/v1/cluster.grpc.pb.h"
 #include "tests/integration/client.h"
 #include "tests/integration/metrics_page.h"
 #include "tests/integration/process.h"
@@ -25,6 +26,7 @@ struct Server {
   std::string address;
   std::string metrics;
   std::string health;
+  std::string log;  // the file with its standard error
 };
 
 // Where a program says it listens: "... ready on A (metrics B, health C) ...". Ports 0 in `command`. An empty
@@ -37,8 +39,8 @@ Server StartRouter(const std::vector<std::string>& workers, const Flags& flags =
 // What: workers and a router that sees them all ready. Owns the processes. Threads: one at a time.
 class Cluster {
  public:
-  // `flags`: of each worker.
-  explicit Cluster(int workers, const Flags& flags = {});
+  // `flags`: of each worker; `router_flags`: of the router.
+  explicit Cluster(int workers, const Flags& flags = {}, const Flags& router_flags = {});
 
   Server& worker(size_t i) { return workers_[i]; }
   size_t size() const { return workers_.size(); }
@@ -47,6 +49,8 @@ class Cluster {
 
   MetricsPage RouterMetrics() const { return MetricsPage::Scrape(router_.metrics); }
   MetricsPage WorkerMetrics(size_t i) const { return MetricsPage::Scrape(workers_[i].metrics); }
+  // What GetCluster says of a worker; empty when the router does not answer.
+  v1::WorkerStatus StatusOf(size_t worker) const;
   // The router's view, by address: "ready" and so on.
   std::string StateOf(size_t worker) const;
   // Waits until it is that; false after `patience`.

@@ -129,6 +129,7 @@ TEST_F(QanatCommandTest, GeneratesTokenizesAndLists) {
   EXPECT_EQ(Ask({"tokenize", "hello  12"}).output, "28120 256 33 34\n");
   EXPECT_THAT(Ask({"models"}).output, HasSubstr("context 8192"));
   EXPECT_THAT(Ask({"cluster"}).output, HasSubstr("ready"));
+  EXPECT_EQ(Ask({"cluster", "--watch", "--interval", "0s"}).exit, 2);
   const Outcome chat = Ask({"generate", "--chat", "--system", "Be brief.", "--max-tokens", "4", "Hi"});
   EXPECT_EQ(chat.exit, 0) << chat.errors;
   EXPECT_FALSE(chat.output.empty());

@@ -43,15 +43,15 @@ class ClusterTest : public testing::Test {
 TEST_F(ClusterTest, AWorkerIsUsedFromWhenItIsReadyUntilItIsDown) {
   FakeWorkerLink& link = Add("a:1");
   EXPECT_EQ(StateOf(kFirst), WorkerState::kConnecting);
-  EXPECT_FALSE(cluster_.TryDispatch(kFirst, 0).has_value());
+  EXPECT_FALSE(cluster_.TryDispatch(kFirst, 0, {}).has_value());
   ASSERT_TRUE(link.BecomeReady().ok());
   EXPECT_EQ(StateOf(kFirst), WorkerState::kReady);
-  EXPECT_TRUE(cluster_.TryDispatch(kFirst, 0).has_value());
+  EXPECT_TRUE(cluster_.TryDispatch(kFirst, 0, {}).has_value());
   link.Break();
   EXPECT_EQ(StateOf(kFirst), WorkerState::kDown);
-  EXPECT_FALSE(cluster_.TryDispatch(kFirst, 0).has_value());
+  EXPECT_FALSE(cluster_.TryDispatch(kFirst, 0, {}).has_value());
   ASSERT_TRUE(link.BecomeReady().ok());
-  EXPECT_TRUE(cluster_.TryDispatch(kFirst, 0).has_value());
+  EXPECT_TRUE(cluster_.TryDispatch(kFirst, 0, {}).has_value());
 }
 
 TEST_F(ClusterTest, TellsOfChangesAndOnlyOfThem) {
@@ -90,7 +90,7 @@ TEST_F(ClusterTest, AWorkerUnderAnotherHashKeyIsLeftOut) {
   const absl::Status refused = link.BecomeReady(MakeReadyWorker(hash::HashKey{1, 2}));
   EXPECT_TRUE(absl::IsFailedPrecondition(refused));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("--hash-key-file"));
-  EXPECT_FALSE(cluster_.TryDispatch(kFirst, 0).has_value());
+  EXPECT_FALSE(cluster_.TryDispatch(kFirst, 0, {}).has_value());
 }
 
 TEST_F(ClusterTest, OneNameMeansOneModelWhileItIsServed) {
@@ -101,12 +101,12 @@ TEST_F(ClusterTest, OneNameMeansOneModelWhileItIsServed) {
   const absl::Status refused = second.BecomeReady(other);
   EXPECT_TRUE(absl::IsFailedPrecondition(refused));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("beef"));
-  EXPECT_FALSE(cluster_.TryDispatch(kSecond, 0).has_value());
+  EXPECT_FALSE(cluster_.TryDispatch(kSecond, 0, {}).has_value());
   // The old one has left: the name is free for the new one.
   first.Break();
   ASSERT_TRUE(second.BecomeReady(other).ok());
   EXPECT_FALSE(first.BecomeReady().ok());
-  EXPECT_TRUE(cluster_.TryDispatch(kSecond, 0).has_value());
+  EXPECT_TRUE(cluster_.TryDispatch(kSecond, 0, {}).has_value());
 }
 
 TEST_F(ClusterTest, OtherBlocksMakeAnotherModel) {
@@ -122,17 +122,17 @@ TEST_F(ClusterTest, ADrainingWorkerGetsNothingUntilItIsReadyAgain) {
   ASSERT_TRUE(link.BecomeReady().ok());
   cluster_.MarkDraining(kFirst);
   EXPECT_EQ(StateOf(kFirst), WorkerState::kDraining);
-  EXPECT_FALSE(cluster_.TryDispatch(kFirst, 0).has_value());
+  EXPECT_FALSE(cluster_.TryDispatch(kFirst, 0, {}).has_value());
   link.Break();
   cluster_.MarkDraining(kFirst);  // too late: it is down
   EXPECT_EQ(StateOf(kFirst), WorkerState::kDown);
   ASSERT_TRUE(link.BecomeReady().ok());
-  EXPECT_TRUE(cluster_.TryDispatch(kFirst, 0).has_value());
+  EXPECT_TRUE(cluster_.TryDispatch(kFirst, 0, {}).has_value());
 }
 
 TEST_F(ClusterTest, ADispatchIsInEachSnapshotWhileItLives) {
   ASSERT_TRUE(Add("a:1").BecomeReady().ok());
-  std::optional<Dispatch> dispatch = cluster_.TryDispatch(kFirst, 0);
+  std::optional<Dispatch> dispatch = cluster_.TryDispatch(kFirst, 0, {});
   ASSERT_TRUE(dispatch.has_value());
   EXPECT_EQ(dispatch->address, "a:1");
   const ClusterSnapshot before = cluster_.Snapshot();
@@ -152,7 +152,7 @@ TEST_F(ClusterTest, IdleWorkersShareEqually) {
   for (int i = 0; i < 300; ++i) {
     const Decision decision = policy.Pick(request, cluster_.Snapshot());
     ASSERT_TRUE(std::holds_alternative<Route>(decision));
-    const auto dispatch = cluster_.TryDispatch(std::get<Route>(decision).worker, 0);
+    const auto dispatch = cluster_.TryDispatch(std::get<Route>(decision).worker, 0, {});
     ASSERT_TRUE(dispatch.has_value());
     ++served[ToIndex(dispatch->entry.worker())];
   }

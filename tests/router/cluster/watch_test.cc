@@ -112,7 +112,7 @@ TEST_F(ClusterWatchTest, ASilentWorkerIsSuspectUntilItIsHeardAgain) {
   EXPECT_EQ(Shown().state, WorkerState::kReady);
   Wait(milliseconds(1));
   EXPECT_EQ(Shown().state, WorkerState::kSuspect);
-  EXPECT_TRUE(cluster_.TryDispatch(kWorker, 0).has_value()) << "better than none";
+  EXPECT_TRUE(cluster_.TryDispatch(kWorker, 0, {}).has_value()) << "better than none";
   link_->Tell(worker_.Load());
   cluster_.Tick();
   EXPECT_EQ(Shown().state, WorkerState::kReady);
@@ -175,7 +175,7 @@ TEST_F(ClusterWatchTest, AWorkerOfAnEarlierReleaseServesWithoutCredit) {
   Wait(seconds(60));
   EXPECT_EQ(Shown().state, WorkerState::kReady);
   EXPECT_FALSE(Shown().holder.has_value());
-  EXPECT_TRUE(cluster_.TryDispatch(kWorker, 7).has_value());
+  EXPECT_TRUE(cluster_.TryDispatch(kWorker, 7, {}).has_value());
 }
 
 TEST_F(ClusterWatchTest, ShowsTheLoadThatTheWorkerTold) {
@@ -190,7 +190,7 @@ TEST_F(ClusterWatchTest, ShowsTheLoadThatTheWorkerTold) {
   load.waiting_tokens = 6;
   load.step_model.token_us = 3;
   link_->Tell(worker_.Load(load));
-  const auto dispatch = cluster_.TryDispatch(kWorker, 100);
+  const auto dispatch = cluster_.TryDispatch(kWorker, 100, {});
   EXPECT_EQ(Load().running, 2);
   EXPECT_EQ(Load().waiting, 1);
   EXPECT_EQ(Load().queued_tokens, 111);
@@ -202,6 +202,83 @@ TEST_F(ClusterWatchTest, ShowsTheLoadThatTheWorkerTold) {
   load.running = 50;
   EXPECT_EQ(link_->Tell(worker_.Load(load)), WatchVerdict::kResubscribe);
   EXPECT_EQ(Load().running, 2);
+}
+
+// Blocks 10 and 11 of a prompt, sent to be computed.
+class ClusterCreditTest : public ClusterWatchTest {
+ protected:
+  ClusterCreditTest() {
+    Subscribe(worker_);
+    dispatch_ = cluster_.TryDispatch(kWorker, 32, prompt_);
+    EXPECT_TRUE(dispatch_.has_value());
+  }
+  ~ClusterCreditTest() override { dispatch_.reset(); }
+
+  api::WatchFrame LoadOf(uint64_t version) const {
+    api::Load load;
+    load.load_version = version;
+    return worker_.Load(load);
+  }
+  // How much of the prompt is expected in the worker's cache.
+  int32_t Expected() const {
+    int32_t depth = 0;
+    const std::optional<HolderId> holder = Shown().holder;
+    if (holder.has_value()) cluster_.index().Match(prompt_, {*holder}, absl::MakeSpan(&depth, 1));
+    return cluster_.pending().Extend(kWorker, prompt_, depth);
+  }
+
+  const std::vector<hash::BlockHash> prompt_ = {10, 11};
+  std::optional<Dispatch> dispatch_;
+};
+
+TEST_F(ClusterCreditTest, LastsUntilTheIndexHasTheBlocks) {
+  EXPECT_EQ(Expected(), 2);
+  cluster_.End(*std::exchange(dispatch_, std::nullopt), 5);
+  EXPECT_EQ(Load().in_flight, 0);
+  link_->Tell(LoadOf(4));
+  EXPECT_EQ(Expected(), 2) << "the worker has not told of its end";
+  link_->Tell(LoadOf(5));
+  EXPECT_EQ(Expected(), 2) << "loads overtake deltas";
+  link_->Tell(worker_.Change({10, 11}));
+  link_->Tell(LoadOf(5));
+  EXPECT_EQ(Expected(), 2);
+  EXPECT_EQ(cluster_.pending().entries(), 0);
+}
+
+TEST_F(ClusterCreditTest, EndsWithTheNextLoadWhereTheWorkerHasTold) {
+  link_->Tell(LoadOf(7));
+  cluster_.End(*std::exchange(dispatch_, std::nullopt), 6);
+  EXPECT_EQ(Expected(), 2);
+  link_->Tell(LoadOf(7));
+  EXPECT_EQ(cluster_.pending().entries(), 0);
+}
+
+TEST_F(ClusterCreditTest, EndsAtOnceForACallThatTheWorkerNeverCounted) {
+  cluster_.End(*std::exchange(dispatch_, std::nullopt), 0);
+  EXPECT_EQ(cluster_.pending().entries(), 0);
+}
+
+TEST_F(ClusterCreditTest, LastsWhileTheIndexIsBeingRepaired) {
+  cluster_.End(*std::exchange(dispatch_, std::nullopt), 5);
+  worker_.Change({10, 11});  // lost
+  EXPECT_EQ(link_->Tell(LoadOf(5)), WatchVerdict::kResubscribe);
+  EXPECT_EQ(Expected(), 2);
+  Subscribe(worker_);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(link_->Tell(LoadOf(5)), WatchVerdict::kContinue);
+  EXPECT_EQ(Expected(), 2);
+  EXPECT_EQ(cluster_.pending().entries(), 0);
+}
+
+TEST_F(ClusterCreditTest, GoesWithTheWatch) {
+  cluster_.End(*std::exchange(dispatch_, std::nullopt), 5);
+  link_->EndWatch();
+  EXPECT_EQ(cluster_.pending().entries(), 0);
+}
+
+TEST_F(ClusterCreditTest, GoesWithTheWorker) {
+  cluster_.End(*std::exchange(dispatch_, std::nullopt), 5);
+  link_->Break();
+  EXPECT_EQ(cluster_.pending().entries(), 0);
 }
 
 }  // namespace

@@ -56,9 +56,14 @@ class RecordingForwardMetrics final : public ForwardMetrics {
     MutexLock lock(mu_);
     outcomes_.emplace_back(outcome);
   }
-  void OnDispatch(const std::string& worker, int32_t prompt_tokens) override {
+  void OnDispatch(const std::string& worker, int32_t prompt_tokens, int32_t hit_tokens) override {
     MutexLock lock(mu_);
+    expected_hits_.push_back(hit_tokens);
     dispatches_.emplace_back(worker, prompt_tokens);
+  }
+  void OnFirstToken(Duration late) override {
+    MutexLock lock(mu_);
+    late_.push_back(late);
   }
   void OnRelayed(int32_t tokens) override {
     MutexLock lock(mu_);
@@ -77,6 +82,14 @@ class RecordingForwardMetrics final : public ForwardMetrics {
     MutexLock lock(mu_);
     return dispatches_;
   }
+  std::vector<int32_t> expected_hits() const {
+    MutexLock lock(mu_);
+    return expected_hits_;
+  }
+  std::vector<Duration> late() const {
+    MutexLock lock(mu_);
+    return late_;
+  }
   std::vector<std::pair<std::string, int32_t>> cached() const {
     MutexLock lock(mu_);
     return cached_;
@@ -90,6 +103,8 @@ class RecordingForwardMetrics final : public ForwardMetrics {
   mutable Mutex mu_;
   std::vector<std::string> outcomes_ GUARDED_BY(mu_);
   std::vector<std::pair<std::string, int32_t>> dispatches_ GUARDED_BY(mu_);
+  std::vector<int32_t> expected_hits_ GUARDED_BY(mu_);
+  std::vector<Duration> late_ GUARDED_BY(mu_);
   std::vector<std::pair<std::string, int32_t>> cached_ GUARDED_BY(mu_);
   int relayed_ GUARDED_BY(mu_) = 0;
 };
@@ -134,7 +149,7 @@ class ForwardTest : public testing::Test {
   Cluster cluster_{hash::kPublicKey, clock_};
   LeastLoaded policy_;
   RecordingForwardMetrics metrics_;
-  Forwarder forwarder_{cluster_, policy_, clock_, metrics_};
+  Forwarder forwarder_{cluster_, policy_, clock_, metrics_, hash::kPublicKey};
   std::vector<fakes::FakeWorkerLink*> links_;
 };
 

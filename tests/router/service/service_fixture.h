@@ -126,7 +126,7 @@ class ServiceTest : public testing::Test {
   RouterMetrics metrics_{exporter_, "least_loaded"};
   LeastLoaded policy_;
   Admission admission_{AdmissionOptions{.queue_requests = 3}};
-  Forwarder forwarder_{cluster_, policy_, clock_, metrics_};
+  Forwarder forwarder_{cluster_, policy_, clock_, metrics_, hash::kPublicKey};
   TaskPool text_pool_{2, 100};
   ServiceParts parts_{cluster_, admission_, forwarder_,       text_pool_,
                       metrics_, clock_,     hash::kPublicKey, [this] { return ++seeds_; }};
