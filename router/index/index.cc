@@ -120,9 +120,10 @@ class Index::Search {
   Search(const Index& index, absl::Span<const BlockHash> prompt, absl::Span<int32_t> depths)
       : index_(index), prompt_(prompt), depths_(depths) {}
 
-  // Looks at depths 1, 2, 4 ... and then between the last that a seeker has and the first that it has not.
+  // Looks at depths 1, 3, 7 ... and then between the last that a seeker has and the first that it has not.
   void Run(Seekers seekers) {
     const auto end = static_cast<int32_t>(prompt_.size());
+    for (int32_t depth = 1; depth <= end; depth = 2 * depth + 1) Prefetch(depth);
     uint64_t known = holders::kEmpty;
     int32_t low = 0;
     for (int32_t step = 1; low < end && !seekers.empty(); step *= 2) {
@@ -141,6 +142,11 @@ class Index::Search {
   // The holders of the last of the first `depth` blocks.
   uint64_t At(int32_t depth) const { return index_.Find(prompt_[static_cast<size_t>(depth) - 1]); }
 
+  void Prefetch(int32_t depth) const {
+    const uint64_t mix = hash::Mix(prompt_[static_cast<size_t>(depth) - 1]);
+    index_.ShardOf(mix).Prefetch(mix);
+  }
+
   // Moves those that `word` contains to the front and returns how many they are. `known` contains all.
   static size_t Part(Seekers seekers, uint64_t word, uint64_t known) {
     if (word == holders::kEmpty) return 0;
@@ -153,6 +159,9 @@ class Index::Search {
   void Between(Seekers seekers, int32_t low, int32_t high, uint64_t known) {
     while (high - low > 1 && !seekers.empty()) {
       const int32_t middle = low + (high - low) / 2;
+      // Both that may come next, while the memory is slow with this one.
+      Prefetch(middle + (high - middle) / 2);
+      if (middle - low > 1) Prefetch(low + (middle - low) / 2);
       const uint64_t word = At(middle);
       const size_t have = Part(seekers, word, known);
       Between(seekers.first(have), middle, high, word);

@@ -144,14 +144,14 @@ TEST_F(IndexTest, ABlockOfManyHoldersIsKnownForEach) {
 TEST_F(IndexTest, CostsAtMost32BytesADistinctBlock) {
   const HolderId a = index_.Open(1 << 20);
   const HolderId b = index_.Open(1 << 20);
-  for (BlockHash first = 0; first < 400'000; first += 20'000) {
-    index_.Add(a, Range(first, 20'000));
-    index_.Add(b, Range(first, 20'000));
-    if (first < 100'000) continue;
+  for (BlockHash first = 0; first < 100'000; first += 10'000) {
+    index_.Add(a, Range(first, 10'000));
+    index_.Add(b, Range(first, 10'000));
+    if (first < 30'000) continue;
     EXPECT_LE(index_.Stats().bytes, index_.Stats().distinct_blocks * 32);
   }
-  index_.Remove(a, Range(0, 300'000));
-  index_.Remove(b, Range(0, 300'000));
+  index_.Remove(a, Range(0, 70'000));
+  index_.Remove(b, Range(0, 70'000));
   EXPECT_LE(index_.Stats().bytes, index_.Stats().distinct_blocks * 32);
 }
 
