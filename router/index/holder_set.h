@@ -1,13 +1,14 @@
 // Who holds a block, in 64 bits.
 #pragma once
 
-#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/hash/hash.h"
 #include "absl/types/span.h"
 #include "common/base/mutex.h"
 #include "router/index/epochs.h"
@@ -22,9 +23,10 @@ inline constexpr size_t kMostHolders = 0x7ffe;
 inline Lane LaneOf(HolderId id) { return static_cast<Lane>(static_cast<uint16_t>(id) + 1); }
 inline HolderId HolderOf(Lane lane) { return HolderId{static_cast<uint16_t>(lane - 1)}; }
 
-// More holders than a word has lanes for: ascending, immutable, one copy for all blocks that these hold.
+// More holders than a word has lanes for: immutable, one copy for all blocks that these hold.
 struct HolderSet {
-  std::vector<Lane> lanes;
+  // Lane l is in it where bit l % 64 of bits[l / 64] is set; the last word is not 0.
+  std::vector<uint64_t> bits;
   // Words that name it. Guarded by the HolderSets that made it.
   int64_t references = 0;
 };
@@ -51,9 +53,17 @@ std::vector<Lane> Lanes(uint64_t word);
 // Whether `predicate` holds of a lane of such a word.
 template <typename Predicate>
 bool Any(uint64_t word, Predicate predicate) {
-  if (IsSet(word)) return std::any_of(SetOf(word)->lanes.begin(), SetOf(word)->lanes.end(), predicate);
-  for (; word != 0; word >>= 16) {
-    if (predicate(static_cast<Lane>(word))) return true;
+  if (!IsSet(word)) {
+    for (; word != 0; word >>= 16) {
+      if (predicate(static_cast<Lane>(word))) return true;
+    }
+    return false;
+  }
+  const std::vector<uint64_t>& bits = SetOf(word)->bits;
+  for (size_t i = 0; i < bits.size(); ++i) {
+    for (uint64_t rest = bits[i]; rest != 0; rest &= rest - 1) {
+      if (predicate(static_cast<Lane>(i * 64 + static_cast<size_t>(std::countr_zero(rest))))) return true;
+    }
   }
   return false;
 }
@@ -83,13 +93,14 @@ class HolderSets {
   size_t Bytes() const EXCLUDES(mu_);
 
  private:
-  struct ByLanes {
+  // Hashes and compares sets by what is in them.
+  struct ByBits {
     using is_transparent = void;
-    static absl::Span<const Lane> Of(const std::unique_ptr<HolderSet>& set) { return set->lanes; }
-    static absl::Span<const Lane> Of(absl::Span<const Lane> lanes) { return lanes; }
+    static const std::vector<uint64_t>& Of(const std::unique_ptr<HolderSet>& set) { return set->bits; }
+    static const std::vector<uint64_t>& Of(const std::vector<uint64_t>& bits) { return bits; }
     template <typename T>
     size_t operator()(const T& set) const {
-      return absl::Hash<absl::Span<const Lane>>()(Of(set));
+      return absl::Hash<std::vector<uint64_t>>()(Of(set));
     }
     template <typename T, typename U>
     bool operator()(const T& a, const U& b) const {
@@ -97,11 +108,14 @@ class HolderSets {
     }
   };
 
+  // The word of the set with these bits, counted once more.
+  uint64_t Name(std::vector<uint64_t> bits) EXCLUDES(mu_);
+
   Epochs& epochs_;
   mutable Mutex mu_;
-  absl::flat_hash_set<std::unique_ptr<HolderSet>, ByLanes, ByLanes> sets_ GUARDED_BY(mu_);
+  absl::flat_hash_set<std::unique_ptr<HolderSet>, ByBits, ByBits> sets_ GUARDED_BY(mu_);
   Limbo<std::unique_ptr<HolderSet>> limbo_ GUARDED_BY(mu_);
-  size_t lanes_bytes_ GUARDED_BY(mu_) = 0;
+  size_t bits_bytes_ GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace qanat::router
