@@ -1,8 +1,9 @@
 // Quantised products with vpdpbusd: unsigned codes of the weights times signed codes of the activations.
 //
-// A register tile is up to 6 rows x 2 panels of 16 columns. Few rows unpack nibbles in registers. Many rows
-// unpack a stretch of the panels once, into scratch that stays in the first-level cache while all rows pass
-// over it; sums are carried from stretch to stretch in memory, which changes no bit.
+// A register tile is up to 6 rows x 2 panels of 16 columns; of an odd number of panels the last is computed
+// twice and stored once. Few rows unpack nibbles in registers. Many rows unpack a stretch of the panels once,
+// into scratch that stays in the first-level cache while all rows pass over it; sums are carried from stretch
+// to stretch in memory, which changes no bit.
 #include <immintrin.h>
 
 #include "kernels/cpu/paths.h"
@@ -11,7 +12,7 @@
 namespace qanat::kernels {
 namespace {
 
-constexpr int kColumnTiles = 2;
+constexpr int kCols = 2;  // panels a register tile spans
 constexpr int kUnpackFromRows = 2 * kRowBlock + 1;
 constexpr int kStretchTiles = kGemmStretchTiles;
 // Row blocks that share the fetching of the next panels.
@@ -147,7 +148,7 @@ __m512i BroadcastCodes(const QuantizedCell& cell, int line) {
 }
 
 // The dot products of two lines.
-template <int kPair, int kRows, int kCols, typename Panel>
+template <int kPair, int kRows, typename Panel>
 __attribute__((always_inline)) inline void AddPair(const Panel (&panels)[kCols], int64_t tile,
                                                    const QuantizedCell* cells, __m512i (&dot)[kCols][kRows]) {
   __m512i low[kCols], high[kCols];
@@ -168,7 +169,7 @@ __attribute__((always_inline)) inline void AddPair(const Panel (&panels)[kCols],
 }
 
 // A scale group's dot products join the sums, then the minimum's share.
-template <WeightFormat kFormat, int kRows, int kCols, typename Panel>
+template <WeightFormat kFormat, int kRows, typename Panel>
 __attribute__((always_inline)) inline void AddScaled(const Panel (&panels)[kCols], int64_t tile, int group,
                                                      const QuantizedCell* cells,
                                                      const __m512i (&dot)[kCols][kRows],
@@ -195,7 +196,7 @@ __attribute__((always_inline)) inline void AddScaled(const Panel (&panels)[kCols
   }
 }
 
-template <WeightFormat kFormat, int kRows, int kCols>
+template <WeightFormat kFormat, int kRows>
 __attribute__((always_inline)) inline void StartGroup(const QuantizedCell* cells, int group,
                                                       __m512i (&dot)[kCols][kRows]) {
   QANAT_UNROLL
@@ -206,7 +207,7 @@ __attribute__((always_inline)) inline void StartGroup(const QuantizedCell* cells
 }
 
 // One tile's share of kRows x kCols outputs.
-template <WeightFormat kFormat, int kRows, int kCols, typename Panel>
+template <WeightFormat kFormat, int kRows, typename Panel>
 __attribute__((always_inline)) inline void AddTile(const Panel (&panels)[kCols], int64_t tile,
                                                    const QuantizedCell* cells, __m512 (&acc)[kCols][kRows]) {
   __m512i dot[kCols][kRows];
@@ -234,11 +235,12 @@ void Store(const GemmParams& params, int panel, int row, __m512 value) {
 struct Stretch {
   int begin;
   int end;
+  int columns;   // of kCols panels those that are stored
   __m512* sums;  // [kCols][kRows]
   Ahead ahead;
 };
 
-template <WeightFormat kFormat, int kRows, int kCols, typename Panel>
+template <WeightFormat kFormat, int kRows, typename Panel>
 void Tile(const GemmParams& params, const Panel (&panels)[kCols], int panel, int row, Stretch stretch) {
   const int64_t num_tiles = params.weight->num_tiles;
   const QuantizedCell* cells = params.quantized.cells + row / kRowBlock * num_tiles * kRowBlock;
@@ -252,14 +254,14 @@ void Tile(const GemmParams& params, const Panel (&panels)[kCols], int panel, int
   }
   for (int64_t tile = stretch.begin; tile < stretch.end; ++tile) {
     stretch.ahead.Fetch();
-    AddTile<kFormat, kRows, kCols>(panels, tile, cells + tile * kRowBlock, acc);
+    AddTile<kFormat, kRows>(panels, tile, cells + tile * kRowBlock, acc);
   }
   QANAT_UNROLL
   for (int c = 0; c < kCols; ++c) {
     QANAT_UNROLL
     for (int r = 0; r < kRows; ++r) {
       if (stretch.end == num_tiles) {
-        Store(params, panel + c, row + r, acc[c][r]);
+        if (c < stretch.columns) Store(params, panel + c, row + r, acc[c][r]);
       } else {
         stretch.sums[c * kRows + r] = acc[c][r];
       }
@@ -267,30 +269,31 @@ void Tile(const GemmParams& params, const Panel (&panels)[kCols], int panel, int
   }
 }
 
-template <WeightFormat kFormat, int kCols, typename Panel>
+template <WeightFormat kFormat, typename Panel>
 void RowBlock(const GemmParams& params, const Panel (&panels)[kCols], int panel, int row, int rows,
               const Stretch& stretch) {
   switch (rows) {
     case 1:
-      return Tile<kFormat, 1, kCols>(params, panels, panel, row, stretch);
+      return Tile<kFormat, 1>(params, panels, panel, row, stretch);
     case 2:
-      return Tile<kFormat, 2, kCols>(params, panels, panel, row, stretch);
+      return Tile<kFormat, 2>(params, panels, panel, row, stretch);
     case 3:
-      return Tile<kFormat, 3, kCols>(params, panels, panel, row, stretch);
+      return Tile<kFormat, 3>(params, panels, panel, row, stretch);
     case 4:
-      return Tile<kFormat, 4, kCols>(params, panels, panel, row, stretch);
+      return Tile<kFormat, 4>(params, panels, panel, row, stretch);
     case 5:
-      return Tile<kFormat, 5, kCols>(params, panels, panel, row, stretch);
+      return Tile<kFormat, 5>(params, panels, panel, row, stretch);
     default:
-      return Tile<kFormat, kRowBlock, kCols>(params, panels, panel, row, stretch);
+      return Tile<kFormat, kRowBlock>(params, panels, panel, row, stretch);
   }
 }
 
 // All rows of the range over tiles [begin, end) of kCols panels; `sums` holds 12 vectors a row block.
-template <WeightFormat kFormat, int kCols, typename Panel>
+template <WeightFormat kFormat, typename Panel>
 void AllRows(const GemmParams& params, const Panel (&panels)[kCols], int panel, const GemmRange& range,
              int begin, int end, __m512* sums) {
   const PackedMatrix& weight = *params.weight;
+  const int columns = range.panel_end - panel < kCols ? range.panel_end - panel : kCols;
   const int blocks = (range.row_end - range.row_begin + kRowBlock - 1) / kRowBlock;
   const int fetching = blocks < kFetchingBlocks ? blocks : kFetchingBlocks;
   const int64_t lines_a_tile =
@@ -302,8 +305,8 @@ void AllRows(const GemmParams& params, const Panel (&panels)[kCols], int panel, 
     const int rows = range.row_end - row < kRowBlock ? range.row_end - row : kRowBlock;
     const int64_t fetched = (static_cast<int64_t>(block) * weight.num_tiles + begin) * lines_a_tile * 64;
     const int lines = block < fetching ? static_cast<int>(lines_a_tile) : 0;
-    RowBlock<kFormat, kCols>(params, panels, panel, row, rows,
-                             {begin, end, sums + block * kColumnTiles * kRowBlock, {next + fetched, lines}});
+    RowBlock<kFormat>(params, panels, panel, row, rows,
+                      {begin, end, columns, sums + block * kCols * kRowBlock, {next + fetched, lines}});
   }
 }
 
@@ -323,7 +326,7 @@ void Unpack(const PackedPanel<kFormat>& panel, int begin, int end, UnpackedTile<
   }
 }
 
-template <WeightFormat kFormat, int kCols>
+template <WeightFormat kFormat>
 void UnpackedColumns(const GemmParams& params, const PackedPanel<kFormat> (&packed)[kCols], int panel,
                      const GemmRange& range, std::byte* scratch) {
   constexpr WeightFormat kArithmetic = ArithmeticOf(kFormat);
@@ -331,7 +334,7 @@ void UnpackedColumns(const GemmParams& params, const PackedPanel<kFormat> (&pack
   const int num_tiles = params.weight->num_tiles;
   const int stretches = (num_tiles + kStretchTiles - 1) / kStretchTiles;
   const int step = (num_tiles + stretches - 1) / stretches;
-  __m512* sums = reinterpret_cast<__m512*>(tiles + kColumnTiles * kStretchTiles);
+  __m512* sums = reinterpret_cast<__m512*>(tiles + kCols * kStretchTiles);
   for (int begin = 0; begin < num_tiles; begin += step) {
     const int end = begin + step < num_tiles ? begin + step : num_tiles;
     ScratchPanel<kArithmetic> panels[kCols];
@@ -339,31 +342,30 @@ void UnpackedColumns(const GemmParams& params, const PackedPanel<kFormat> (&pack
       Unpack<kFormat>(packed[c], begin, end, tiles + c * step);
       panels[c].tiles = tiles + c * step - begin;
     }
-    AllRows<kArithmetic, kCols>(params, panels, panel, range, begin, end, sums);
+    AllRows<kArithmetic>(params, panels, panel, range, begin, end, sums);
   }
 }
 
-template <WeightFormat kFormat, int kCols>
+template <WeightFormat kFormat>
 void Columns(const GemmParams& params, int panel, const GemmRange& range, std::byte* scratch) {
   PackedPanel<kFormat> panels[kCols];
   for (int c = 0; c < kCols; ++c) {
-    panels[c] = {PanelValues(*params.weight, panel + c), PanelScales(*params.weight, panel + c)};
+    const int source = panel + c < range.panel_end ? panel + c : panel;
+    panels[c] = {PanelValues(*params.weight, source), PanelScales(*params.weight, source)};
   }
   if constexpr (FactsOf(kFormat).code_bits != 8) {
     if (range.row_end - range.row_begin >= kUnpackFromRows) {
-      return UnpackedColumns<kFormat, kCols>(params, panels, panel, range, scratch);
+      return UnpackedColumns<kFormat>(params, panels, panel, range, scratch);
     }
   }
-  AllRows<kFormat, kCols>(params, panels, panel, range, 0, params.weight->num_tiles, nullptr);
+  AllRows<kFormat>(params, panels, panel, range, 0, params.weight->num_tiles, nullptr);
 }
 
 template <WeightFormat kFormat>
 void Gemm(const GemmParams& params, const GemmRange& range, std::byte* scratch) {
-  int panel = range.panel_begin;
-  for (; panel + kColumnTiles <= range.panel_end; panel += kColumnTiles) {
-    Columns<kFormat, kColumnTiles>(params, panel, range, scratch);
+  for (int panel = range.panel_begin; panel < range.panel_end; panel += kCols) {
+    Columns<kFormat>(params, panel, range, scratch);
   }
-  for (; panel < range.panel_end; ++panel) Columns<kFormat, 1>(params, panel, range, scratch);
 }
 
 }  // namespace
