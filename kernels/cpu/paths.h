@@ -29,6 +29,7 @@ QANAT_DECLARE_LANES(avx512)
 
 #define QANAT_DECLARE_VECTORS(isa)                                                                   \
   namespace isa {                                                                                    \
+  void VectorQuantize(const QuantizeParams& params, int row_begin, int row_end);                     \
   void FloatGemm(const GemmParams& params, const GemmRange& range);                                  \
   void Attend(const AttentionParams& params, int kv_head, int row_begin, int row_end);               \
   void AttendPartition(const AttentionParams& params, int kv_head, int row, int partition,           \
@@ -45,7 +46,6 @@ void ScalarAttendPartition(const AttentionParams& params, int kv_head, int row, 
                            AttentionPartial* partials);
 void ScalarMerge(const AttentionParams& params, int kv_head, int row, const AttentionPartial* partials);
 
-void Avx512Quantize(const QuantizeParams& params, int row_begin, int row_end);
 void Avx512RopeStore(const RopeStoreParams& params, int row_begin, int row_end);
 void Avx512QuantizedGemm(const GemmParams& params, const GemmRange& range, std::byte* scratch);
 

@@ -71,6 +71,9 @@ static inline void LoadPairs(const std::byte* from, Floats& even, Floats& odd) {
   odd = _mm512_castsi512_ps(_mm512_and_si512(pairs, _mm512_set1_epi32(static_cast<int>(0xFFFF0000u))));
 }
 
+// Rounded to nearest even. REQUIRES: |x| < 128.
+static inline __m128i RoundToBytes(Floats x) { return _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)); }
+
 static inline __m256 LowHalf(Floats x) { return _mm512_castps512_ps256(x); }
 static inline __m256 HighHalf(Floats x) { return _mm512_extractf32x8_ps(x, 1); }
 
@@ -170,10 +173,35 @@ static inline void LoadPairs(const std::byte* from, Floats& even, Floats& odd) {
   odd = {_mm256_castsi256_ps(_mm256_and_si256(low, mask)), _mm256_castsi256_ps(_mm256_and_si256(high, mask))};
 }
 
+static inline __m128i RoundToBytes(Floats x) {
+  const __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(x.low), _mm256_cvtps_epi32(x.high));
+  // Packing works on each half of a register by itself.
+  const __m256i ordered = _mm256_permute4x64_epi64(words, 0xD8);
+  return _mm_packs_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
+}
+
 static inline __m256 LowHalf(Floats x) { return x.low; }
 static inline __m256 HighHalf(Floats x) { return x.high; }
 
 #endif
+
+// The bits of the largest magnitude, NaN the largest of all.
+static inline uint32_t LargestMagnitudeBits(Floats a, Floats b) {
+  const __m256i magnitude = _mm256_set1_epi32(0x7FFFFFFF);
+  const auto bits = [&](__m256 x) { return _mm256_and_si256(_mm256_castps_si256(x), magnitude); };
+  const __m256i eight = _mm256_max_epu32(_mm256_max_epu32(bits(LowHalf(a)), bits(HighHalf(a))),
+                                         _mm256_max_epu32(bits(LowHalf(b)), bits(HighHalf(b))));
+  const __m128i four = _mm_max_epu32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+  const __m128i two = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0x4E));
+  return static_cast<uint32_t>(_mm_cvtsi128_si32(_mm_max_epu32(two, _mm_shuffle_epi32(two, 0xB1))));
+}
+
+static inline int32_t SumOfBytes(__m128i bytes) {
+  const __m128i pairs = _mm_maddubs_epi16(_mm_set1_epi8(1), bytes);
+  const __m128i fours = _mm_madd_epi16(pairs, _mm_set1_epi16(1));
+  const __m128i two = _mm_add_epi32(fours, _mm_shuffle_epi32(fours, 0x4E));
+  return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xB1)));
+}
 
 // Lane l gets l + 8, then l + 4, l + 2, l + 1.
 static inline float TreeSum(Floats x) {
