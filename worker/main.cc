@@ -5,6 +5,7 @@
 #include <fstream>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -33,7 +34,9 @@
 #include "worker/service/engine_loop.h"
 #include "worker/service/generation.h"
 #include "worker/service/inference_service.h"
+#include "worker/service/load_report.h"
 #include "worker/service/service_context.h"
+#include "worker/service/watch/state_publisher.h"
 #include "worker/service/worker_service.h"
 
 namespace qanat::worker {
@@ -138,8 +141,9 @@ class Worker {
         template_(LoadTemplate(flags, *tokenizer_)),
         info_(InfoOf(flags, device, template_ != nullptr, key, random_.Draw())),
         metrics_(exporter_, flags.model_id),
+        publisher_(info_.epoch, {}, clock_, [this] { return service::LoadOf(engine_, loop_, clock_); }),
         engine_(device.engine, hash::BlockHasher(key, device.model.fingerprint, device.engine.block_size),
-                *device.runner, clock_, metrics_),
+                *device.runner, clock_, metrics_, &publisher_),
         loop_(engine_, clock_),
         text_pool_(Threads(), kTextQueue),
         stream_pool_(Threads(), kStreamQueue),
@@ -152,6 +156,7 @@ class Worker {
                  text_pool_,
                  stream_pool_,
                  metrics_,
+                 publisher_,
                  live_,
                  [this] { return random_.Draw(); },
                  flags.engine.stall_limit},
@@ -162,7 +167,9 @@ class Worker {
   absl::Status Start() {
     service::ExportEngine(exporter_, engine_, info_, "cpu",
                           flags_.backend.kernels == "reference" ? "float32" : "bf16");
+    service::ExportWatch(exporter_, publisher_);
     exporter_.AddProcessMetrics("worker");
+    watch_thread_.emplace(publisher_);
     QANAT_ASSIGN_OR_RETURN(health_, rpc::Server::Start({.listen = flags_.health_listen, .services = {}}));
     QANAT_ASSIGN_OR_RETURN(
         server_, rpc::Server::Start({.listen = flags_.listen,
@@ -190,10 +197,11 @@ class Worker {
                            WithReason(absl::UnavailableError("the worker is leaving"), "DRAINING"));
         });
       }
-      worker_service_.CloseSessions();
+      worker_service_.CloseStreams();
       server_->Shutdown(std::chrono::seconds(1));
     }
     watchdog_.reset();
+    watch_thread_.reset();
     exporter_.Close();  // a scrape reads the engine, which goes before the exporter does
     engine_.Shutdown();
   }
@@ -225,6 +233,7 @@ class Worker {
   const api::WorkerInfo info_;
   metrics::Exporter exporter_;
   service::WorkerMetrics metrics_;
+  service::StatePublisher publisher_;
   engine::Engine engine_;
   service::EngineLoop loop_;
   service::LiveGenerations live_;
@@ -237,6 +246,7 @@ class Worker {
   std::unique_ptr<rpc::Server> health_;
   std::unique_ptr<rpc::Server> server_;
   std::unique_ptr<service::Watchdog> watchdog_;
+  std::optional<service::WatchThread> watch_thread_;
 };
 
 // Serves until a signal. `attach` starts the engine thread's loop.

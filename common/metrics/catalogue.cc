@@ -64,6 +64,8 @@ constexpr Metric kCatalogue[] = {
      "Rows with NaN or infinity, failed alone"},
     {"qanat_worker_watchdog_trips_total", Type::kCounter, "model", Buckets::kNone,
      "Steps that took longer than the watchdog allows"},
+    {"qanat_worker_watch_subscribers", Type::kGauge, "", Buckets::kNone, "Routers watching"},
+    {"qanat_worker_watch_snapshots_total", Type::kCounter, "", Buckets::kNone, "Snapshots sent"},
     {"qanat_worker_info", Type::kGauge, "model,version,device,block_size,kv_dtype,numerics", Buckets::kNone,
      "Always 1"},
     {"qanat_router_requests_total", Type::kCounter, "model,code", Buckets::kNone, "Calls by gRPC code"},

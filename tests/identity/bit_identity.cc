@@ -146,9 +146,9 @@ Answers RunBatch(Engine& engine, const std::vector<Request>& requests, size_t be
     Request request = requests[i];
     sinks.push_back(std::make_shared<Sink>(way.break_at > 0 ? way.break_at : kOutput));
     request.sink = sinks.back();
-    const auto id = engine.Submit(std::move(request));
-    if (!id.ok()) Fail(id.status().ToString());
-    ids.push_back(*id);
+    const auto accepted = engine.Submit(std::move(request));
+    if (!accepted.ok()) Fail(accepted.status().ToString());
+    ids.push_back(accepted->id);
   }
   for (bool more = true; more;) {
     more = engine.Step();

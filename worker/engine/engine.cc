@@ -19,6 +19,7 @@
 #include "worker/engine/inbox.h"
 #include "worker/engine/scheduler.h"
 #include "worker/engine/sequence.h"
+#include "worker/engine/step_model_fitter.h"
 #include "worker/kv/kv_manager.h"
 
 namespace qanat::engine {
@@ -29,6 +30,7 @@ namespace {
 struct InFlight {
   StepPlan plan;
   ModelBatch batch;
+  StepShape shape;
   ModelRunner::Handle handle{};
 };
 
@@ -62,10 +64,11 @@ absl::Status StatusOf(EndReason reason) {
 
 struct Engine::Impl {
   Impl(const EngineOptions& options, const hash::BlockHasher& hasher, ModelRunner& runner, const Clock& clock,
-       EngineMetrics& metrics);
+       EngineMetrics& metrics, StateListener* listener);
   ~Impl();
 
-  absl::StatusOr<SequenceId> Submit(Request request);
+  absl::StatusOr<Accepted> Submit(Request request);
+  void Drain();
   EngineSnapshot Snapshot() const;
   bool Step();
   bool WaitForWork();
@@ -90,17 +93,20 @@ struct Engine::Impl {
   void End(Sequence& sequence, EndReason reason, Time now, absl::Status status);
   absl::Status ReaderStalled() const;
   void LeaveDoor(int32_t requests, int64_t tokens);
+  void TellResidency();
   void Publish();
 
   const EngineOptions options;
   ModelRunner& runner;
   const Clock& clock;
   EngineMetrics& metrics;
+  StateListener* const listener;
 
   // For any thread.
   Door door;
   Inbox inbox;
   std::atomic<uint64_t> last_id{0};
+  std::atomic<uint64_t> load_version{0};
   mutable Mutex mu;
   EngineSnapshot snapshot GUARDED_BY(mu);
 
@@ -110,6 +116,7 @@ struct Engine::Impl {
   absl::flat_hash_map<SequenceId, std::unique_ptr<Sequence>> sequences;  // accepted, not ended
   std::set<std::pair<Time, SequenceId>> deadlines;                       // of these, where they have one
   std::map<SequenceId, Time> stalled;                                    // the paused: when they are given up
+  StepModelFitter fitter;
   uint64_t num_steps = 0;
   uint64_t num_accepted = 0;
   uint64_t num_ended = 0;
@@ -125,11 +132,12 @@ struct Engine::Impl {
 };
 
 Engine::Impl::Impl(const EngineOptions& options, const hash::BlockHasher& hasher, ModelRunner& runner,
-                   const Clock& clock, EngineMetrics& metrics)
+                   const Clock& clock, EngineMetrics& metrics, StateListener* listener)
     : options(options),
       runner(runner),
       clock(clock),
       metrics(metrics),
+      listener(listener),
       door(this->options),
       kv(options.num_blocks, options.prefix_cache, hasher),
       scheduler(this->options, kv) {
@@ -147,13 +155,22 @@ Engine::Impl::~Impl() {
   Settle();
 }
 
-absl::StatusOr<SequenceId> Engine::Impl::Submit(Request request) {
+absl::StatusOr<Accepted> Engine::Impl::Submit(Request request) {
   QANAT_CHECK(request.sink != nullptr);
   const Time now = clock.Now();
   QANAT_RETURN_IF_ERROR(door.Enter(request, now));
   const SequenceId id{last_id.fetch_add(1, std::memory_order_relaxed) + 1};
+  // Between the door, which counts the request, and the inbox, from where it may end: a snapshot with this
+  // version knows of it.
+  const uint64_t version = load_version.fetch_add(1) + 1;
   inbox.Put(Submission{id, now, std::move(request)});
-  return id;
+  if (listener != nullptr) listener->OnLoadChange();
+  return Accepted{id, version};
+}
+
+void Engine::Impl::Drain() {
+  door.Close();
+  if (listener != nullptr) listener->OnLoadChange();
 }
 
 // Who runs or waits can always be worked on, so there is nothing to wait for, deadlines included. The paused
@@ -170,6 +187,7 @@ bool Engine::Impl::WaitForWork() {
 EngineSnapshot Engine::Impl::Snapshot() const {
   MutexLock lock(mu);
   EngineSnapshot result = snapshot;
+  result.load_version = load_version.load();  // before the door: see Submit
   // Who came in since the last step counts at once; Publish lets them leave under this lock.
   result.waiting += door.requests();
   result.waiting_tokens += door.tokens();
@@ -192,7 +210,10 @@ bool Engine::Impl::Step() {
   const StepOutput output = LaunchAndCollect(step);
   const Time collected = clock.Now();
   Commit(step, output, collected);
-  stats.commit = clock.Now() - collected;
+  TellResidency();
+  const Time end = clock.Now();
+  stats.commit = end - collected;
+  fitter.Add(step.shape, end - begin);
   ++num_steps;
   metrics.OnStep(stats);
   Settle();
@@ -279,8 +300,14 @@ void Engine::Impl::BuildBatch(InFlight& step) const {
     item.rules = sequence.request().rules.get();
     item.counts = &sequence.token_counts();
     item.draw = {sequence.request().seed, 0, static_cast<uint32_t>(sequence.num_output_tokens())};
-    step.batch.num_tokens += row.num_tokens + row.num_drafts();
+    const int32_t num_tokens = static_cast<int32_t>(item.tokens.size());
+    step.batch.num_tokens += num_tokens;
+    const int64_t context = first + num_tokens;
+    step.shape.context_tokens += context;
+    if (num_tokens > 1) step.shape.chunk_attention += num_tokens * context;
   }
+  step.shape.sequences = static_cast<int64_t>(step.plan.rows.size());
+  step.shape.tokens = step.batch.num_tokens;
 }
 
 StepOutput Engine::Impl::LaunchAndCollect(InFlight& step) {
@@ -363,6 +390,12 @@ void Engine::Impl::LeaveDoor(int32_t requests, int64_t tokens) {
   left_tokens += tokens;
 }
 
+// Also where nobody listens: what is not taken stays.
+void Engine::Impl::TellResidency() {
+  const hash::SetDelta delta = kv.TakeDelta();
+  if (listener != nullptr && !delta.empty()) listener->OnResidencyChange(delta);
+}
+
 // Publishes the state, then tells the sinks: who hears of an end finds it in the snapshot. False when there
 // was nothing to tell.
 bool Engine::Impl::Settle() {
@@ -373,6 +406,7 @@ bool Engine::Impl::Settle() {
     token.sequence->request().sink->OnTokens(token.position, output.subspan(token.position, 1));
   }
   for (const Sequence* sequence : std::exchange(untold_pauses, {})) sequence->request().sink->OnPaused();
+  if (listener != nullptr && !untold_ends.empty()) listener->OnLoadChange();
   for (const Ended& ended : std::exchange(untold_ends, {})) {
     metrics.OnEnd(ended.outcome, ended.total);
     ended.sequence->request().sink->OnEnd(ended.outcome);
@@ -386,16 +420,24 @@ void Engine::Impl::Publish() {
   EngineSnapshot now;
   now.running = static_cast<int32_t>(scheduler.running().size());
   now.waiting = waiting.num_started();
-  now.waiting_tokens = waiting.started_prompt_tokens();
+  now.waiting_tokens = waiting.started_tokens() - waiting.cached_tokens();
   now.paused = scheduler.num_paused();
+  for (const Sequence* sequence : scheduler.running()) {
+    now.prefill_tokens += sequence->num_missing();
+    now.context_tokens += sequence->num_tokens();
+  }
   now.total_blocks = pool.num_blocks();
   now.free_blocks = pool.num_free();
   now.cached_blocks = pool.num_cached();
   now.referenced_blocks = pool.num_referenced();
   now.live_tokens = scheduler.LiveTokens();
   now.steps = num_steps;
+  now.step_model = fitter.model();
   MutexLock lock(mu);
   snapshot = now;
+  // In one with the snapshot: whoever reads this version finds them gone.
+  const uint64_t version = load_version.fetch_add(untold_ends.size()) + untold_ends.size();
+  for (Ended& ended : untold_ends) ended.outcome.load_version = version;
   door.Leave(std::exchange(left_requests, 0), std::exchange(left_tokens, 0));
 }
 
@@ -413,18 +455,18 @@ void Engine::Impl::CheckInvariants() const {
 }
 
 Engine::Engine(const EngineOptions& options, const hash::BlockHasher& hasher, ModelRunner& runner,
-               const Clock& clock, EngineMetrics& metrics)
-    : impl_(std::make_unique<Impl>(options, hasher, runner, clock, metrics)) {}
+               const Clock& clock, EngineMetrics& metrics, StateListener* listener)
+    : impl_(std::make_unique<Impl>(options, hasher, runner, clock, metrics, listener)) {}
 
 Engine::~Engine() = default;
 
-absl::StatusOr<SequenceId> Engine::Submit(Request request) { return impl_->Submit(std::move(request)); }
+absl::StatusOr<Accepted> Engine::Submit(Request request) { return impl_->Submit(std::move(request)); }
 
 void Engine::Cancel(SequenceId id, EndReason reason) { impl_->inbox.Put(Cancellation{id, reason}); }
 
 void Engine::Resume(SequenceId id) { impl_->inbox.Put(Resumption{id}); }
 
-void Engine::Drain() { impl_->door.Close(); }
+void Engine::Drain() { impl_->Drain(); }
 
 EngineSnapshot Engine::Snapshot() const { return impl_->Snapshot(); }
 

@@ -11,20 +11,29 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
+#include "common/base/step_model.h"
 #include "common/hash/block_hash.h"
 #include "worker/engine/engine_metrics.h"
 #include "worker/engine/engine_options.h"
 #include "worker/engine/model_runner.h"
 #include "worker/engine/request.h"
+#include "worker/engine/state_listener.h"
 
 namespace qanat::engine {
 
 // A consistent picture of the engine as of its last step, for metrics, load reports and tests.
 struct EngineSnapshot {
+  // Grows with every request that comes or ends. All that came up to this version is counted below, but for
+  // what ended up to it.
+  uint64_t load_version = 0;
   int32_t running = 0;
-  int32_t waiting = 0;         // accepted, not running and not paused (inbox included)
-  int32_t paused = 0;          // until their readers catch up
-  int64_t waiting_tokens = 0;  // prompt tokens of the waiting
+  int32_t waiting = 0;  // accepted, not running and not paused (inbox included)
+  int32_t paused = 0;   // until their readers catch up
+  // Of the waiting, known tokens without keys and values that the cache lacked at the last look: all of them
+  // until the engine thread has looked, once at arrival and whenever there is a seat.
+  int64_t waiting_tokens = 0;
+  int64_t prefill_tokens = 0;  // of the running: known, without keys and values yet
+  int64_t context_tokens = 0;  // of the running: known
   int32_t total_blocks = 0;
   int32_t free_blocks = 0;        // free and holding nothing of use
   int32_t cached_blocks = 0;      // free, with contents that a request may hit
@@ -32,18 +41,25 @@ struct EngineSnapshot {
   int64_t live_tokens = 0;        // tokens with K and V in referenced blocks
   uint64_t steps = 0;
   bool draining = false;
+  StepModel step_model;  // fitted to the steps that ran; all 0 before some did
+};
+
+// A request that was accepted.
+struct Accepted {
+  SequenceId id{};
+  uint64_t load_version = 0;  // of the load with this request in it
 };
 
 // What: accepts requests, runs them in steps, and tells their sinks. Owns scheduler, KV manager and all
-// sequences; `runner`, `clock` and `metrics` outlive it. Threads: Submit, Cancel, Drain, Snapshot from any
-// thread, none of them waits for a step. Step and WaitForWork from one thread, the engine thread; a
+// sequences; `runner`, `clock`, `metrics` and `listener` outlive it. Threads: Submit, Cancel, Drain, Snapshot
+// from any thread, none of them waits for a step. Step and WaitForWork from one thread, the engine thread; a
 // simulation calls Step itself. Errors: Submit refuses typed, before anything is allocated; whatever is
 // accepted gets exactly one OnEnd.
 class Engine {
  public:
   // REQUIRES: options.Validate() is OK; hasher.block_size() == options.block_size.
   Engine(const EngineOptions& options, const hash::BlockHasher& hasher, ModelRunner& runner,
-         const Clock& clock, EngineMetrics& metrics);
+         const Clock& clock, EngineMetrics& metrics, StateListener* listener = nullptr);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -52,7 +68,7 @@ class Engine {
   // message). RESOURCE_EXHAUSTED with a retry hint: the queue is full. UNAVAILABLE: draining.
   // DEADLINE_EXCEEDED: the deadline has passed. Reasons (common/base/error.h): INVALID_FIELD, NEVER_FITS,
   // QUEUE_FULL, TOKENS_FULL, DRAINING, DEADLINE. The sink may be called before this returns.
-  absl::StatusOr<SequenceId> Submit(Request request);
+  absl::StatusOr<Accepted> Submit(Request request);
 
   // Ends a request in any state, within one step; unknown and ended ids are ignored. kStop is for a stop
   // string matched by the service: the outcome then is a success. Its completion_tokens are the tokens

@@ -33,6 +33,7 @@ struct Outcome {
   Duration decode{};              // first to last token
   int32_t preemptions = 0;
   int32_t recomputed_tokens = 0;
+  uint64_t load_version = 0;  // of the load without this request
 };
 
 // What: where the tokens of one request go. Shared by the engine and whoever streams them out: the engine

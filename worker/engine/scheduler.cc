@@ -27,6 +27,11 @@ std::optional<int32_t> ExclusiveTokens(const kv::KvManager& kv, const Sequence& 
 
 }  // namespace
 
+void Scheduler::Add(Sequence& sequence) {
+  // The hashes are kept for the admission; until then the load tells what is really left to compute.
+  Look(waiting_.Add(sequence));
+}
+
 StepPlan Scheduler::Plan(Time now) {
   StepPlan plan;
   plan.rows.reserve(options_.max_seqs);
@@ -55,7 +60,7 @@ std::vector<Sequence*> Scheduler::PauseStalled() {
 void Scheduler::Resume(Sequence& sequence) {
   sequence.Resume();
   --num_paused_;
-  waiting_.Add(sequence);
+  Look(waiting_.Add(sequence));
 }
 
 void Scheduler::PlanDecodes(StepPlan& plan) {
@@ -122,7 +127,7 @@ void Scheduler::Preempt(size_t index, StepPlan& plan) {
   }
   StopRunning(index);
   sequence.Preempt();
-  waiting_.Add(sequence);
+  Look(waiting_.Add(sequence));
   ++plan.preemptions;
 }
 
@@ -153,15 +158,22 @@ void Scheduler::AdmitWaiting(StepPlan& plan, Time now) {
   }
 }
 
+kv::PrefixMatch Scheduler::Look(Waiting& place) {
+  kv::PrefixMatch match;
+  Sequence& sequence = *place.sequence;
+  if (ReadsCache(sequence)) match = kv_.Match(sequence.table(), sequence.tokens());
+  waiting_.SetCachedTokens(place, static_cast<int32_t>(match.blocks.size()) * kv_.block_size());
+  return match;
+}
+
 Scheduler::Admission Scheduler::TryAdmit(Waiting& place, StepPlan& plan, Time now) {
   Sequence& sequence = *place.sequence;
   if (place.awaited.has_value() && producing_.By(*place.awaited, sequence.priority())) {
     return Admission::kAwaitsBlock;
   }
   place.awaited.reset();
-  kv::PrefixMatch match;
+  const kv::PrefixMatch match = Look(place);
   if (ReadsCache(sequence)) {
-    match = kv_.Match(sequence.table(), sequence.tokens());
     const size_t next = match.blocks.size();
     const size_t may_hit = static_cast<size_t>((sequence.num_tokens() - 1) / kv_.block_size());
     if (next < may_hit) {

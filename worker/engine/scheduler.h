@@ -43,7 +43,7 @@ class Scheduler {
   Scheduler(const EngineOptions& options, kv::KvManager& kv) : options_(options), kv_(kv) {}
 
   // REQUIRES: kWaiting and new.
-  void Add(Sequence& sequence) { waiting_.Add(sequence); }
+  void Add(Sequence& sequence);
   // Pauses the running whose sinks have no room for what a step would give them: they give up seat and
   // blocks, and leave the order. REQUIRES: as Plan.
   std::vector<Sequence*> PauseStalled();
@@ -88,6 +88,8 @@ class Scheduler {
   size_t ChooseVictim(size_t needy) const;
   void Preempt(size_t index, StepPlan& plan);
 
+  // The longest cached prefix, noted at its place.
+  kv::PrefixMatch Look(Waiting& place);
   Admission TryAdmit(Waiting& place, StepPlan& plan, Time now);
   bool Fits(const Sequence& sequence, const kv::PrefixMatch& match) const;
   void Admit(Sequence& sequence, const kv::PrefixMatch& match, int32_t num_tokens, StepPlan& plan, Time now);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/hash/block_hash.h"
@@ -16,6 +17,7 @@ struct Waiting {
   Sequence* sequence;
   bool started;                            // ran before it came to wait here
   int32_t passed_by = 0;                   // smaller ones admitted while this one did not fit
+  int32_t cached_tokens = 0;               // of its known tokens, in the prefix cache at the last look
   std::optional<hash::BlockHash> awaited;  // a block that a running sequence was computing at the last look
 };
 
@@ -24,18 +26,26 @@ class WaitingQueue {
  public:
   using Map = std::map<Order, Waiting>;
 
-  void Add(Sequence& sequence) {
+  // Its place.
+  Waiting& Add(Sequence& sequence) {
     const auto [place, added] =
-        map_.emplace(sequence.order(), Waiting{&sequence, sequence.ever_admitted(), 0, std::nullopt});
+        map_.emplace(sequence.order(), Waiting{&sequence, sequence.ever_admitted(), 0, 0, std::nullopt});
     QANAT_CHECK(added);
     Count(place->second, 1);
+    return place->second;
   }
   void Remove(Sequence& sequence) { Remove(map_.find(sequence.order())); }
   // The place after it.
   Map::iterator Remove(Map::iterator place) {
     QANAT_CHECK(place != map_.end());
     Count(place->second, -1);
+    cached_tokens_ -= place->second.cached_tokens;
     return map_.erase(place);
+  }
+
+  // What a look into the prefix cache found for it.
+  void SetCachedTokens(Waiting& place, int32_t tokens) {
+    cached_tokens_ += tokens - std::exchange(place.cached_tokens, tokens);
   }
 
   Map::iterator begin() { return map_.begin(); }
@@ -45,18 +55,21 @@ class WaitingQueue {
   int32_t size() const { return static_cast<int32_t>(map_.size()); }
   // Of these, the ones that ran before.
   int32_t num_started() const { return num_started_; }
-  int64_t started_prompt_tokens() const { return started_prompt_tokens_; }
+  int64_t started_tokens() const { return started_tokens_; }  // their known ones
+  // Of all: the sum of Waiting::cached_tokens.
+  int64_t cached_tokens() const { return cached_tokens_; }
 
  private:
   void Count(const Waiting& place, int32_t sign) {
     if (!place.started) return;
     num_started_ += sign;
-    started_prompt_tokens_ += sign * static_cast<int64_t>(place.sequence->num_prompt_tokens());
+    started_tokens_ += sign * static_cast<int64_t>(place.sequence->num_tokens());
   }
 
   Map map_;
   int32_t num_started_ = 0;
-  int64_t started_prompt_tokens_ = 0;
+  int64_t started_tokens_ = 0;
+  int64_t cached_tokens_ = 0;
 };
 
 }  // namespace qanat::engine

@@ -72,7 +72,7 @@ void KvManager::Trim(BlockTable& table, int32_t num_tokens) {
 
 BlockRef KvManager::TakeBlock() {
   if (const BlockId next = pool_.Next(); pool_.cached(next)) {
-    cache_.Forget(next);
+    change_.Remove(cache_.Forget(next));
     ++num_evictions_;
   }
   return pool_.Take();
@@ -95,6 +95,7 @@ bool KvManager::Publish(BlockTable& table, absl::Span<const TokenId> tokens, int
   switch (resident.found) {
     case PrefixCache::Found::kNothing:
       cache_.Insert(key, table.ids_[i]);
+      change_.Store(key.hash);
       return true;
     case PrefixCache::Found::kSame:
       // Two copies of one prefix would let children hang on the one that is not resident.

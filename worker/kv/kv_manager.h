@@ -7,6 +7,7 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/hash/block_hash.h"
+#include "common/hash/net_change.h"
 #include "worker/kv/block_pool.h"
 #include "worker/kv/block_table.h"
 #include "worker/kv/prefix_cache.h"
@@ -74,6 +75,8 @@ class KvManager {
   bool prefix_cache() const { return prefix_cache_enabled_; }
   const BlockPool& pool() const { return pool_; }
   int32_t num_resident() const { return cache_.size(); }
+  // What became resident and what is resident no more since the last call. O(what changed).
+  hash::SetDelta TakeDelta() { return change_.Take(); }
   // Cached blocks that were reused for other contents, ever.
   int64_t num_evictions() const { return num_evictions_; }
 
@@ -92,6 +95,7 @@ class KvManager {
   const bool prefix_cache_enabled_;
   BlockPool pool_;
   PrefixCache cache_;
+  hash::NetChange change_;  // of the resident hashes, not yet taken
   int64_t num_evictions_ = 0;
 };
 

@@ -46,13 +46,14 @@ void PrefixCache::Insert(const BlockKey& key, BlockId block) {
   pool_.SetCached(block, true);
 }
 
-void PrefixCache::Forget(BlockId block) {
+hash::BlockHash PrefixCache::Forget(BlockId block) {
   const Entry& entry = entries_[block];
   QANAT_CHECK(entry.children == 0) << "block " << block << " has resident children";
   const size_t erased = by_hash_.erase(entry.hash);
   QANAT_CHECK(erased == 1) << "block " << block << " is not resident";
   if (entry.parent != kNoBlock) --entries_[entry.parent].children;
   pool_.SetCached(block, false);
+  return entry.hash;
 }
 
 void PrefixCache::CheckInvariants() const {

@@ -49,8 +49,9 @@ class PrefixCache {
   // keys and values of key.tokens.
   void Insert(const BlockKey& key, BlockId block);
 
-  // REQUIRES: `block` is resident and has no resident children.
-  void Forget(BlockId block);
+  // The block's hash, which names nothing any more. REQUIRES: `block` is resident and has no resident
+  // children.
+  hash::BlockHash Forget(BlockId block);
 
   int32_t size() const { return static_cast<int32_t>(by_hash_.size()); }  // resident blocks
 

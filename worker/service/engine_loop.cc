@@ -17,6 +17,7 @@ constexpr int kStuckSteps = 20;
 void EngineLoop::Run() {
   while (engine_.WaitForWork()) {
     const Time began = clock_.Now();
+    num_begun_.fetch_add(1, std::memory_order_relaxed);
     began_ns_.store(began.time_since_epoch().count(), std::memory_order_relaxed);
     engine_.Step();
     const Duration took = clock_.Now() - began;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <thread>
@@ -23,6 +24,8 @@ class EngineLoop {
 
   // Unset between steps: an idle engine is not stuck.
   std::optional<Time> StepBegan() const;
+  // Steps begun so far.
+  uint64_t num_begun() const { return num_begun_.load(std::memory_order_relaxed); }
   // What a step may take: the longest one lately. A longest one fades by a tenth a step.
   Duration LongestStep() const { return Duration(longest_ns_.load(std::memory_order_relaxed)); }
 
@@ -32,6 +35,7 @@ class EngineLoop {
   engine::Engine& engine_;
   const Clock& clock_;
   std::atomic<int64_t> began_ns_ = kIdle;
+  std::atomic<uint64_t> num_begun_ = 0;
   std::atomic<int64_t> longest_ns_ = 0;  // written by Run only
 };
 

@@ -86,18 +86,17 @@ void Generation::EncodeAndSubmit() {
 void Generation::Submit(engine::Request request) {
   const auto prompt_tokens = static_cast<int32_t>(request.prompt.size());
   request.sink = shared_from_this();
-  const absl::StatusOr<SequenceId> id = context_.engine.Submit(std::move(request));
-  if (!id.ok()) return Refuse(id.status());
+  const absl::StatusOr<engine::Accepted> accepted = context_.engine.Submit(std::move(request));
+  if (!accepted.ok()) return Refuse(accepted.status());
   context_.metrics.OnAccepted(prompt_tokens);
   std::optional<Aborted> aborted;
   {
     MutexLock lock(mu_);
-    id_ = *id;
-    accepted_ = true;
+    accepted_ = *accepted;
     aborted = aborted_;
   }
-  // An Abort before id_ was set had nobody to tell.
-  if (aborted.has_value()) context_.engine.Cancel(*id, aborted->reason);
+  // An Abort before accepted_ was set had nobody to tell.
+  if (aborted.has_value()) context_.engine.Cancel(accepted->id, aborted->reason);
   ResumeIfRoom();
   Notify();
 }
@@ -118,21 +117,20 @@ absl::Status Generation::AbortedStatus() const {
 }
 
 void Generation::Cancel(Aborted aborted) {
-  SequenceId id;
+  std::optional<engine::Accepted> accepted;
   const engine::EndReason reason = aborted.reason;
   {
     MutexLock lock(mu_);
     if (aborted_.has_value() || outcome_.has_value() || refused_.has_value()) return;
     aborted_ = std::move(aborted);
-    id = id_;
+    accepted = accepted_;
   }
-  if (ToInt(id) != 0) context_.engine.Cancel(id, reason);
+  if (accepted.has_value()) context_.engine.Cancel(accepted->id, reason);
 }
 
 void Generation::OnTokens(int32_t first, absl::Span<const TokenId> tokens) {
   {
     MutexLock lock(mu_);
-    accepted_ = true;
     inbox_.insert(inbox_.end(), tokens.begin(), tokens.end());
   }
   Notify();
@@ -161,9 +159,9 @@ void Generation::ResumeIfRoom() {
   SequenceId id;
   {
     MutexLock lock(mu_);
-    if (!paused_ || ToInt(id_) == 0 || RoomLocked() < kMaxUntoldTokens / 2) return;
+    if (!paused_ || !accepted_.has_value() || RoomLocked() < kMaxUntoldTokens / 2) return;
     paused_ = false;
-    id = id_;
+    id = accepted_->id;
   }
   context_.engine.Resume(id);
 }
@@ -179,7 +177,6 @@ void Generation::SetReaderPaused(bool paused) {
 void Generation::OnEnd(const engine::Outcome& outcome) {
   {
     MutexLock lock(mu_);
-    accepted_ = true;
     outcome_ = outcome;
   }
   Notify();
@@ -194,9 +191,9 @@ void Generation::Notify() {
   if (listener != nullptr) listener->OnNews(shared_from_this());
 }
 
-bool Generation::accepted() const {
+std::optional<uint64_t> Generation::accepted() const {
   MutexLock lock(mu_);
-  return accepted_;
+  return accepted_.has_value() ? std::optional(accepted_->load_version) : std::nullopt;
 }
 
 void Generation::Advance() {
@@ -205,11 +202,13 @@ void Generation::Advance() {
   std::optional<absl::Status> refused;
   {
     MutexLock lock(mu_);
-    backlog_.insert(backlog_.end(), inbox_.begin(), inbox_.end());
-    inbox_.clear();
-    // An end that outran Submit's return waits for the id.
-    if (ToInt(id_) != 0) outcome = outcome_;
     refused = refused_;
+    // What outran Submit's return waits for it: its news follow.
+    if (accepted_.has_value()) {
+      backlog_.insert(backlog_.end(), inbox_.begin(), inbox_.end());
+      inbox_.clear();
+      outcome = outcome_;
+    }
   }
   if (refused.has_value()) {
     context_.metrics.OnRefused(*refused);
@@ -246,6 +245,7 @@ void Generation::Conclude(const engine::Outcome& outcome) {
   // An answer that may go on elsewhere (ERROR) keeps back what another worker will say.
   if (reason != engine::EndReason::kError) answer_->Finish();
   if (answer_->stopped()) reason = engine::EndReason::kStop;
+  end_load_version_ = outcome.load_version;
   const absl::Status status = StatusOf(reason, outcome);
   Report(reason, outcome, status);
   last_ = LastResponse(reason, outcome);
@@ -291,7 +291,7 @@ void Generation::Report(engine::EndReason reason, const engine::Outcome& outcome
   SequenceId id;
   {
     MutexLock lock(mu_);
-    id = id_;
+    id = accepted_->id;
   }
   LogEnd(id, params_.request_id, shown, total);
 }

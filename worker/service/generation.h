@@ -13,6 +13,7 @@
 #include "common/base/mutex.h"
 #include "common/hash/block_hash.h"
 #include "qanat/v1/inference.pb.h"
+#include "worker/engine/engine.h"
 #include "worker/engine/request.h"
 #include "worker/service/answer.h"
 #include "worker/service/build_request.h"
@@ -64,8 +65,10 @@ class Generation final : public engine::TokenSink, public std::enable_shared_fro
   // Works up what the engine has told; the functions below tell the result. It leaves tokens alone while a
   // good deal of text waits to be taken, so a slow reader costs bounded memory.
   void Advance() EXCLUDES(mu_);
-  // The engine took it. Once true, always true.
-  bool accepted() const EXCLUDES(mu_);
+  // Set once the engine took it, before there is any response: the version of the load with it in it.
+  std::optional<uint64_t> accepted() const EXCLUDES(mu_);
+  // Of the load without it; 0 if it was never in it. REQUIRES: end() is set.
+  uint64_t end_load_version() const { return end_load_version_; }
   bool HasResponse() const { return last_.has_value() || (answer_.has_value() && answer_->HasNews()); }
   // Tokens were left alone: call Advance() again when the response is taken.
   bool HasMore() const { return !backlog_.empty(); }
@@ -107,8 +110,7 @@ class Generation final : public engine::TokenSink, public std::enable_shared_fro
 
   mutable Mutex mu_;
   std::shared_ptr<GenerationListener> listener_ GUARDED_BY(mu_);
-  SequenceId id_ GUARDED_BY(mu_) = {};  // 0 until Submit has returned
-  bool accepted_ GUARDED_BY(mu_) = false;
+  std::optional<engine::Accepted> accepted_ GUARDED_BY(mu_);  // what Submit returned
   std::optional<Aborted> aborted_ GUARDED_BY(mu_);
   std::vector<TokenId> inbox_ GUARDED_BY(mu_);  // told, not yet worked up
   size_t backlog_size_ GUARDED_BY(mu_) = 0;     // as of the last Advance
@@ -122,6 +124,7 @@ class Generation final : public engine::TokenSink, public std::enable_shared_fro
   std::vector<TokenId> backlog_;  // taken from the inbox, not yet in the answer
   std::optional<v1::GenerateResponse> last_;
   std::optional<absl::Status> end_;
+  uint64_t end_load_version_ = 0;
 };
 
 }  // namespace qanat::service

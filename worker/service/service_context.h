@@ -10,6 +10,7 @@
 #include "common/text/tokenizer.h"
 #include "worker/engine/engine.h"
 #include "worker/service/live_generations.h"
+#include "worker/service/watch/state_publisher.h"
 #include "worker/service/worker_metrics.h"
 
 namespace qanat::text {
@@ -29,6 +30,7 @@ struct ServiceContext {
   TaskPool& text_pool;    // encodes prompts: a full one refuses
   TaskPool& stream_pool;  // detokenizes and writes: at most one task a stream
   WorkerMetrics& metrics;
+  StatePublisher& publisher;
   LiveGenerations& live;
   std::function<uint64_t()> draw_seed;
   // A stream whose reader takes nothing for so long while tokens come is cancelled.

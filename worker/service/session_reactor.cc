@@ -191,11 +191,11 @@ void SessionReactor::CollectEvents() {
 void SessionReactor::AddEvents(SessionCall& call) {
   if (call.told_end) return;
   Generation& generation = *call.generation;
-  if (!call.told_accepted && generation.accepted()) {
+  if (const auto version = generation.accepted(); version.has_value() && !call.told_accepted) {
     call.told_accepted = true;
     cluster::v1::CallEvent& event = *message_.add_events();
     event.set_call_id(call.id);
-    event.mutable_accepted();
+    event.mutable_accepted()->set_load_version(*version);
   }
   const bool last = generation.end().has_value();
   if (generation.HasResponse()) {
@@ -207,6 +207,7 @@ void SessionReactor::AddEvents(SessionCall& call) {
   cluster::v1::CallEvent& event = *message_.add_events();
   event.set_call_id(call.id);
   *event.mutable_end() = api::ToCallEnd(*generation.end());
+  event.mutable_end()->set_load_version(generation.end_load_version());
   call.told_end = true;
   MutexLock lock(mu_);
   calls_.erase(call.id);

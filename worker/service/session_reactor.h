@@ -11,6 +11,7 @@
 #include "common/base/mutex.h"
 #include "grpcpp/support/server_callback.h"
 #include "qanat/cluster/v1/worker.pb.h"
+#include "worker/service/cluster_stream.h"
 #include "worker/service/generation.h"
 #include "worker/service/serial_task.h"
 #include "worker/service/service_context.h"
@@ -25,15 +26,15 @@ namespace qanat::service {
 // router that breaks the protocol loses the stream.
 class SessionReactor final
     : public grpc::ServerBidiReactor<cluster::v1::SessionRequest, cluster::v1::SessionResponse>,
+      public ClusterStream,
       public std::enable_shared_from_this<SessionReactor> {
  public:
   SessionReactor(const ServiceContext& context, grpc::CallbackServerContext& call);
 
   // Once, right after it was made.
   void Begin();
-  // Ends the stream with `status`, after what still runs on it was cancelled and told. The first call counts.
-  // Any thread.
-  void Close(absl::Status status) EXCLUDES(mu_);
+  // After what still runs on it was cancelled and told.
+  void Close(absl::Status status) override EXCLUDES(mu_);
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override EXCLUDES(mu_);

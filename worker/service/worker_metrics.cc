@@ -143,4 +143,11 @@ void ExportEngine(metrics::Exporter& exporter, const engine::Engine& engine, con
       });
 }
 
+void ExportWatch(metrics::Exporter& exporter, const StatePublisher& publisher) {
+  exporter.AddSource([&publisher](metrics::Scrape& scrape) {
+    scrape.Set("qanat_worker_watch_subscribers", {}, publisher.num_subscribers());
+    scrape.Set("qanat_worker_watch_snapshots_total", {}, static_cast<double>(publisher.num_snapshots()));
+  });
+}
+
 }  // namespace qanat::service

@@ -12,6 +12,7 @@
 #include "worker/engine/engine.h"
 #include "worker/engine/engine_metrics.h"
 #include "worker/engine/request.h"
+#include "worker/service/watch/state_publisher.h"
 
 namespace qanat::service {
 
@@ -52,5 +53,8 @@ std::string_view RefusalLabel(const absl::Status& status);
 // exporter.
 void ExportEngine(metrics::Exporter& exporter, const engine::Engine& engine, const api::WorkerInfo& info,
                   std::string_view device, std::string_view kv_dtype);
+
+// Adds what is read of Watch at each scrape. `publisher` outlives the exporter.
+void ExportWatch(metrics::Exporter& exporter, const StatePublisher& publisher);
 
 }  // namespace qanat::service

@@ -11,6 +11,7 @@
 #include "common/rpc/status.h"
 #include "grpcpp/server_context.h"
 #include "worker/service/session_reactor.h"
+#include "worker/service/watch_reactor.h"
 
 namespace qanat::service {
 namespace {
@@ -19,11 +20,11 @@ constexpr size_t kChunkBytes = 256 << 10;
 
 absl::Status Draining() { return WithReason(absl::UnavailableError("the worker is draining"), "DRAINING"); }
 
-// A Session that is refused. Owns itself.
-class RefusedSession final
-    : public grpc::ServerBidiReactor<cluster::v1::SessionRequest, cluster::v1::SessionResponse> {
+// A stream that is refused. Owns itself.
+template <typename Reactor>
+class Refused final : public Reactor {
  public:
-  explicit RefusedSession(const absl::Status& status) { Finish(rpc::ToGrpc(status)); }
+  explicit Refused(const absl::Status& status) { this->Finish(rpc::ToGrpc(status)); }
   void OnDone() override { delete this; }
 };
 
@@ -63,22 +64,38 @@ WorkerService::WorkerService(const ServiceContext& context)
 
 grpc::ServerBidiReactor<cluster::v1::SessionRequest, cluster::v1::SessionResponse>* WorkerService::Session(
     grpc::CallbackServerContext* call) {
-  if (!rpc::IsLoopbackPeer(call->peer())) {
-    return new RefusedSession(WithReason(
-        absl::UnauthenticatedError("without a cluster token a Session is for peers on this machine"),
-        "NO_CLUSTER_TOKEN"));
-  }
   const auto reactor = std::make_shared<SessionReactor>(context_, *call);
-  {
-    MutexLock lock(mu_);
-    if (closing_) return new RefusedSession(Draining());
-    sessions_.erase(
-        std::remove_if(sessions_.begin(), sessions_.end(), [](const auto& s) { return s.expired(); }),
-        sessions_.end());
-    sessions_.push_back(reactor);
+  if (const absl::Status status = Admit(*call, reactor); !status.ok()) {
+    return new Refused<grpc::ServerBidiReactor<cluster::v1::SessionRequest, cluster::v1::SessionResponse>>(
+        status);
   }
   reactor->Begin();
   return reactor.get();
+}
+
+grpc::ServerWriteReactor<cluster::v1::WatchResponse>* WorkerService::Watch(
+    grpc::CallbackServerContext* call, const cluster::v1::WatchRequest* request) {
+  const auto reactor = std::make_shared<WatchReactor>(context_, *call);
+  if (const absl::Status status = Admit(*call, reactor); !status.ok()) {
+    return new Refused<grpc::ServerWriteReactor<cluster::v1::WatchResponse>>(status);
+  }
+  reactor->Begin(*request);
+  return reactor.get();
+}
+
+absl::Status WorkerService::Admit(const grpc::CallbackServerContext& call,
+                                  std::weak_ptr<ClusterStream> stream) {
+  if (!rpc::IsLoopbackPeer(call.peer())) {
+    return WithReason(
+        absl::UnauthenticatedError("without a cluster token this stream is for peers on this machine"),
+        "NO_CLUSTER_TOKEN");
+  }
+  MutexLock lock(mu_);
+  if (closing_) return Draining();
+  streams_.erase(std::remove_if(streams_.begin(), streams_.end(), [](const auto& s) { return s.expired(); }),
+                 streams_.end());
+  streams_.push_back(std::move(stream));
+  return absl::OkStatus();
 }
 
 grpc::ServerUnaryReactor* WorkerService::GetInfo(grpc::CallbackServerContext* call,
@@ -95,16 +112,16 @@ grpc::ServerWriteReactor<cluster::v1::GetTokenizerResponse>* WorkerService::GetT
   return new TokenizerReactor(tokenizer_, tokenizer_sha256_);
 }
 
-void WorkerService::CloseSessions() {
-  std::vector<std::shared_ptr<SessionReactor>> sessions;
+void WorkerService::CloseStreams() {
+  std::vector<std::shared_ptr<ClusterStream>> streams;
   {
     MutexLock lock(mu_);
     closing_ = true;
-    for (const auto& weak : sessions_) {
-      if (auto session = weak.lock()) sessions.push_back(std::move(session));
+    for (const auto& weak : streams_) {
+      if (auto stream = weak.lock()) streams.push_back(std::move(stream));
     }
   }
-  for (const auto& session : sessions) session->Close(Draining());
+  for (const auto& stream : streams) stream->Close(Draining());
 }
 
 }  // namespace qanat::service

@@ -20,16 +20,18 @@ class Caller {
       Request request =
           EngineRig::MakeRequest(EngineRig::Prompt(1 + Below(30), 100 * Below(3)), 1 + Below(20));
       request.seed = random_();
-      const absl::StatusOr<SequenceId> id = rig_.engine->Submit(request);
-      if (!id.ok()) {
-        ASSERT_EQ(id.status().code(), absl::StatusCode::kResourceExhausted) << id.status();
+      const absl::StatusOr<Accepted> accepted = rig_.engine->Submit(request);
+      if (!accepted.ok()) {
+        ASSERT_EQ(accepted.status().code(), absl::StatusCode::kResourceExhausted) << accepted.status();
         if (!requests_.empty()) EngineRig::SinkOf(requests_.back()).WaitForEnd();
         std::this_thread::yield();
         continue;
       }
       requests_.push_back(request);
-      if (Below(4) == 0) rig_.engine->Cancel(*id, EndReason::kCancelled);
+      if (Below(4) == 0) rig_.engine->Cancel(accepted->id, EndReason::kCancelled);
       const EngineSnapshot snapshot = rig_.engine->Snapshot();
+      ASSERT_GE(snapshot.load_version, accepted->load_version);
+      ASSERT_GE(snapshot.waiting_tokens, 0);
       ASSERT_EQ(snapshot.free_blocks + snapshot.cached_blocks + snapshot.referenced_blocks,
                 snapshot.total_blocks);
     }

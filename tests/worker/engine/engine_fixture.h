@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/fake_model_runner.h"
+#include "tests/fakes/recording_listener.h"
 #include "tests/fakes/recording_sink.h"
 #include "worker/engine/engine.h"
 
@@ -46,7 +47,7 @@ class EngineRig {
       : options(options),
         runner(options.num_blocks, options.block_size),
         hasher(hash::kPublicKey, "model", options.block_size),
-        engine(std::make_unique<Engine>(options, hasher, runner, clock, metrics)) {}
+        engine(std::make_unique<Engine>(options, hasher, runner, clock, metrics, &listener)) {}
 
   // A request with a sink of its own.
   static Request MakeRequest(std::vector<TokenId> prompt, int32_t max_tokens) {
@@ -67,9 +68,9 @@ class EngineRig {
   }
 
   SequenceId Submit(const Request& request) {
-    const absl::StatusOr<SequenceId> id = engine->Submit(request);
-    EXPECT_TRUE(id.ok()) << id.status();
-    return id.value_or(SequenceId{});
+    const absl::StatusOr<Accepted> accepted = engine->Submit(request);
+    EXPECT_TRUE(accepted.ok()) << accepted.status();
+    return accepted.ok() ? accepted->id : SequenceId{};
   }
   bool Step() {
     const bool worked = engine->Step();
@@ -89,6 +90,7 @@ class EngineRig {
   const EngineOptions options;
   fakes::FakeClock clock;
   RecordingMetrics metrics;
+  fakes::RecordingListener listener;
   fakes::FakeModelRunner runner;
   hash::BlockHasher hasher;
   std::unique_ptr<Engine> engine;

@@ -1,5 +1,7 @@
 // What the engine spends on a step beside the model: planning, blocks, prefixes, commit.
 #include <memory>
+#include <random>
+#include <utility>
 #include <vector>
 
 #include "benchmark/benchmark.h"
@@ -7,6 +9,7 @@
 #include "common/hash/block_hash.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/scheduler.h"
+#include "worker/engine/step_model_fitter.h"
 #include "worker/kv/kv_manager.h"
 
 namespace qanat::engine {
@@ -135,6 +138,28 @@ void BM_EngineStep(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_EngineStep)->Arg(16)->Arg(64)->Arg(256)->Unit(benchmark::kMicrosecond);
+
+// What a step pays for the step model, with samples of all sizes and contexts.
+void BM_FitStepModel(benchmark::State& state) {
+  constexpr StepModel kTruth{2500, 150, 9000, 220, 0.6, 0.03};
+  std::mt19937 random(1);
+  std::vector<std::pair<StepShape, Duration>> steps(1 << 14);
+  for (auto& [shape, took] : steps) {
+    shape.sequences = 1 + random() % 64;
+    shape.tokens = shape.sequences + (random() % 4 == 0 ? 1 << random() % 10 : 0);
+    shape.context_tokens = shape.sequences * (1 + random() % 4000);
+    shape.chunk_attention = (shape.tokens - shape.sequences) * (random() % 4000);
+    took = Duration(static_cast<int64_t>(kTruth.PredictUs(shape) * (950 + random() % 100)));
+  }
+  StepModelFitter fitter;
+  size_t i = 0;
+  for (auto _ : state) {
+    const auto& [shape, took] = steps[i++ % steps.size()];
+    fitter.Add(shape, took);
+  }
+  benchmark::DoNotOptimize(fitter.model());
+}
+BENCHMARK(BM_FitStepModel)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace qanat::engine

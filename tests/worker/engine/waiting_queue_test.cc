@@ -32,7 +32,9 @@ TEST(WaitingQueueTest, AgreesWithASortedVectorOverRandomOperations) {
         sequence.Admit(0, Time{});
         sequence.Preempt();
       }
-      queue.Add(sequence);
+      Waiting& place = queue.Add(sequence);
+      queue.SetCachedTokens(place, static_cast<int32_t>(random() % 9));
+      if (random() % 2 == 0) queue.SetCachedTokens(place, static_cast<int32_t>(random() % 9));
       twin.push_back(&sequence);
     } else {
       queue.Remove(sequence);
@@ -44,14 +46,17 @@ TEST(WaitingQueueTest, AgreesWithASortedVectorOverRandomOperations) {
     size_t i = 0;
     int32_t started = 0;
     int64_t tokens = 0;
+    int64_t cached = 0;
     for (const auto& [order, place] : queue) {
       ASSERT_EQ(place.sequence, twin[i++]);
+      cached += place.cached_tokens;
       if (!place.sequence->ever_admitted()) continue;
       ++started;
-      tokens += place.sequence->num_prompt_tokens();
+      tokens += place.sequence->num_tokens();
     }
     ASSERT_EQ(queue.num_started(), started);
-    ASSERT_EQ(queue.started_prompt_tokens(), tokens);
+    ASSERT_EQ(queue.started_tokens(), tokens);
+    ASSERT_EQ(queue.cached_tokens(), cached);
   }
 }
 

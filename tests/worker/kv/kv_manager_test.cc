@@ -196,6 +196,23 @@ TEST_F(KvManagerTest, ChildrenAreEvictedBeforeTheirParents) {
   EXPECT_EQ(kv_.num_evictions(), 4);
 }
 
+// Rule 4.
+TEST_F(KvManagerTest, ADeltaIsTheNetChangeSinceTheLastOne) {
+  const std::vector<hash::BlockHash> first = hasher_.HashPrompt(namespace_, Range(0, 12));
+  { const BlockTable table = Computed(Range(0, 12)); }
+  hash::SetDelta delta = kv_.TakeDelta();
+  EXPECT_EQ(delta.stored, first) << "parents before their children";
+  EXPECT_TRUE(delta.removed.empty());
+  EXPECT_TRUE(kv_.TakeDelta().empty());
+  // Everything goes for a prefix that goes, too; then two blocks of the first come back.
+  { const BlockTable table = Computed(Range(100, 8 * kBlockSize)); }
+  { const BlockTable table = Computed(Range(0, 8)); }
+  delta = kv_.TakeDelta();
+  const std::vector<hash::BlockHash> second = hasher_.HashPrompt(namespace_, Range(100, 8 * kBlockSize));
+  EXPECT_THAT(delta.stored, testing::ElementsAreArray(second.begin(), second.begin() + 6));
+  EXPECT_THAT(delta.removed, ElementsAre(first[2]));
+}
+
 TEST_F(KvManagerTest, TheLeastRecentlyUsedPrefixGoesFirst) {
   { const BlockTable table = Computed(Range(0, 8)); }
   { const BlockTable table = Computed(Range(100, 8)); }

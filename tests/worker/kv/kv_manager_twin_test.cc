@@ -1,8 +1,11 @@
 // KvManager against a cache of whole prefixes with a clock, over random histories that share prefixes.
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "worker/kv/kv_manager.h"
@@ -57,6 +60,11 @@ class NaiveCache {
     ASSERT_NE(oldest, resident_.end());
     resident_.erase(oldest);
   }
+  std::vector<Tokens> ResidentPrefixes() const {
+    std::vector<Tokens> prefixes;
+    for (const auto& [prefix, resident] : resident_) prefixes.push_back(prefix);
+    return prefixes;
+  }
   int32_t num_resident() const { return static_cast<int32_t>(resident_.size()); }
   int32_t num_free() const { return num_free_; }
 
@@ -110,6 +118,7 @@ class TwinTest : public testing::TestWithParam<int> {
     for (int32_t i = 0; i < missing; ++i) twin_.Take();
     pair.blocks += missing;
     kv_.Commit(pair.table, pair.tokens);
+    LearnParents(pair.tokens);
     for (; pair.published < size / kBlockSize; ++pair.published) twin_.Publish(pair.tokens, pair.published);
   }
   void End(size_t i) {
@@ -137,11 +146,40 @@ class TwinTest : public testing::TestWithParam<int> {
     ASSERT_EQ(kv_.pool().num_unreferenced(), twin_.num_unreferenced());
   }
 
+  // Follows the cache by its deltas: whatever is resident is so upon its parent, after every hash of them.
+  void Follow() {
+    const hash::SetDelta delta = kv_.TakeDelta();
+    largest_delta_ = std::max(largest_delta_, delta.size());
+    for (const hash::BlockHash stored : delta.stored) {
+      ASSERT_TRUE(followed_.insert(stored).second);
+      ASSERT_TRUE(parents_.at(stored) == root_ || followed_.contains(parents_.at(stored)));
+    }
+    for (const hash::BlockHash removed : delta.removed) {
+      ASSERT_EQ(followed_.erase(removed), 1u);
+      for (const hash::BlockHash left : followed_) ASSERT_NE(parents_.at(left), removed);
+    }
+    std::set<hash::BlockHash> resident;
+    for (const Tokens& prefix : twin_.ResidentPrefixes()) {
+      resident.insert(hasher_.HashPrompt(hash::Namespace{}, prefix).back());
+    }
+    ASSERT_EQ(followed_, resident);
+  }
+  void LearnParents(const Tokens& tokens) {
+    hash::BlockHash parent = root_;
+    for (const hash::BlockHash hash : hasher_.HashPrompt(hash::Namespace{}, tokens)) {
+      parents_[hash] = std::exchange(parent, hash);
+    }
+  }
+
   std::mt19937 random_{static_cast<uint32_t>(GetParam())};
   hash::BlockHasher hasher_{hash::kPublicKey, "model", kBlockSize};
   KvManager kv_{kBlocks, true, hasher_};
   NaiveCache twin_{kBlocks};
   std::vector<std::unique_ptr<Pair>> live_;
+  const hash::BlockHash root_ = hasher_.Root(hash::Namespace{});
+  std::map<hash::BlockHash, hash::BlockHash> parents_;
+  std::set<hash::BlockHash> followed_;
+  size_t largest_delta_ = 0;
 };
 
 TEST_P(TwinTest, AgreesOverRandomHistories) {
@@ -155,8 +193,11 @@ TEST_P(TwinTest, AgreesOverRandomHistories) {
       Grow(*live_[random_() % live_.size()]);
     }
     Compare();
+    if (random_() % 6 == 0) Follow();
     if (HasFatalFailure()) return;
   }
+  Follow();
+  EXPECT_GT(largest_delta_, 8u);
   EXPECT_GT(kv_.num_evictions(), 100) << "too tame to prove anything";
 }
 

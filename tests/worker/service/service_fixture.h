@@ -23,7 +23,9 @@
 #include "worker/engine/engine.h"
 #include "worker/service/engine_loop.h"
 #include "worker/service/inference_service.h"
+#include "worker/service/load_report.h"
 #include "worker/service/service_context.h"
+#include "worker/service/watch/state_publisher.h"
 #include "worker/service/worker_service.h"
 
 namespace qanat::service {
@@ -41,27 +43,43 @@ struct FixtureOptions {
 // What: runs over the runner that it is given, which outlives it.
 class Worker {
  public:
+  static constexpr uint64_t kEpoch = 99;
+
   Worker(engine::ModelRunner& runner, FixtureOptions options)
       : tokenizer_(*text::Tokenizer::Create(std::move(options.vocabulary))),
         metrics_(exporter_, "tiny"),
+        publisher_(kEpoch, {}, clock_, [this] { return LoadOf(engine_, loop_, clock_); }),
         engine_(EngineOptionsOf(options), hash::BlockHasher(hash::kPublicKey, "f00d", 16), runner, clock_,
-                metrics_),
+                metrics_, &publisher_),
         loop_(engine_, clock_),
         info_(InfoOf(options)),
         text_pool_(2, options.text_queue),
         stream_pool_(2, 1024),
-        context_{engine_,    *tokenizer_,  nullptr,  info_, hash::kPublicKey,           clock_,
-                 text_pool_, stream_pool_, metrics_, live_, [this] { return ++seed_; }, options.stall_limit},
+        context_{engine_,
+                 *tokenizer_,
+                 nullptr,
+                 info_,
+                 hash::kPublicKey,
+                 clock_,
+                 text_pool_,
+                 stream_pool_,
+                 metrics_,
+                 publisher_,
+                 live_,
+                 [this] { return ++seed_; },
+                 options.stall_limit},
         inference_(context_),
         models_(context_),
         worker_(context_),
         server_(*rpc::Server::Start({"127.0.0.1:0", {&inference_, &models_, &worker_}})),
+        watch_thread_(publisher_),
         thread_([this] { loop_.Run(); }) {
+    ExportWatch(exporter_, publisher_);
     ExportEngine(exporter_, engine_, info_, "fake", "none");
   }
 
   ~Worker() {
-    worker_.CloseSessions();
+    worker_.CloseStreams();
     server_->Shutdown(Duration::zero());
     engine_.Shutdown();
     thread_.join();
@@ -100,7 +118,7 @@ class Worker {
     info.model_fingerprint = "f00d";
     info.numerics_id = "fake-1";
     info.hash_check = api::HashCheck(hash::kPublicKey, "f00d", 16);
-    info.epoch = 99;
+    info.epoch = kEpoch;
     info.max_requests = options.queue_requests + options.max_seqs;
     info.version = "test";
     return info;
@@ -110,6 +128,7 @@ class Worker {
   const std::unique_ptr<text::Tokenizer> tokenizer_;
   metrics::Exporter exporter_;
   WorkerMetrics metrics_;
+  StatePublisher publisher_;
   engine::Engine engine_;
   EngineLoop loop_;
   const api::WorkerInfo info_;
@@ -122,6 +141,7 @@ class Worker {
   ModelService models_;
   WorkerService worker_;
   std::unique_ptr<rpc::Server> server_;
+  WatchThread watch_thread_;
   std::thread thread_;
 };
 

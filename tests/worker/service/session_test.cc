@@ -266,7 +266,7 @@ TEST_F(SessionTest, ClosingSessionsEndsThemAndRefusesNewOnes) {
   ASSERT_TRUE(stream->Write(Start(1, 1, 3)));
   HeardCalls heard;
   ASSERT_TRUE(ReadUntilEnd(*stream, 1, heard));
-  worker_.worker_service().CloseSessions();
+  worker_.worker_service().CloseStreams();
   cluster::SessionResponse message;
   EXPECT_FALSE(stream->Read(&message));
   EXPECT_EQ(ReasonOf(rpc::FromGrpc(stream->Finish())), "DRAINING");

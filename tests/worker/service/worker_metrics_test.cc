@@ -30,6 +30,8 @@ TEST(WorkerMetricsTest, EveryWorkerMetricOfTheCatalogueShowsBeforeTraffic) {
   info.model.id = "m";
   info.model.block_size = 16;
   ExportEngine(exporter, engine, info, "cpu", "bf16");
+  const StatePublisher publisher(1, {}, clock, [] { return api::Load{}; });
+  ExportWatch(exporter, publisher);
   const std::string text = exporter.Text();
   for (const metrics::Metric& metric : metrics::Catalogue()) {
     if (metric.name.substr(0, 13) != "qanat_worker_") continue;

@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/fake_model_runner.h"
+#include "tests/fakes/recording_listener.h"
 #include "tests/fakes/recording_sink.h"
 #include "worker/engine/engine.h"
 
@@ -68,7 +69,7 @@ class Run {
         model_(history.options.num_blocks, history.options.block_size, history.vocabulary),
         wrapped_(wrap ? wrap(model_) : nullptr),
         engine_(history.options, hash::BlockHasher(hash::kPublicKey, "model", history.options.block_size),
-                wrapped_ ? *wrapped_ : static_cast<ModelRunner&>(model_), clock_, metrics_),
+                wrapped_ ? *wrapped_ : static_cast<ModelRunner&>(model_), clock_, metrics_, &listener_),
         requests_(history.requests.size()),
         ids_(history.requests.size()),
         sinks_(history.requests.size()) {
@@ -128,9 +129,9 @@ class Run {
     if (sim.deadline_ms > 0) request.deadline = clock_.Now() + std::chrono::milliseconds(sim.deadline_ms);
     sinks_[index] = std::make_shared<StallingSink>();
     request.sink = sinks_[index];
-    const auto id = engine_.Submit(request);
-    QANAT_CHECK(id.ok()) << id.status();
-    ids_[index] = *id;
+    const auto accepted = engine_.Submit(request);
+    QANAT_CHECK(accepted.ok()) << accepted.status();
+    ids_[index] = accepted->id;
     requests_[index] = std::move(request);
   }
 
@@ -182,11 +183,15 @@ class Run {
     QANAT_CHECK(snapshot.free_blocks + snapshot.cached_blocks == snapshot.total_blocks);
     QANAT_CHECK(snapshot.referenced_blocks == 0);
     QANAT_CHECK(snapshot.running + snapshot.waiting + snapshot.paused == 0 && snapshot.waiting_tokens == 0);
+    QANAT_CHECK(snapshot.prefill_tokens == 0 && snapshot.context_tokens == 0);
+    QANAT_CHECK(static_cast<int64_t>(snapshot.load_version) == 2 * metrics_.ends) << "each came and ended";
+    QANAT_CHECK(static_cast<int32_t>(listener_.resident().size()) == snapshot.cached_blocks);
   }
 
   const History& history_;
   fakes::FakeClock clock_;
   TallyingMetrics metrics_;
+  fakes::RecordingListener listener_;
   fakes::FakeModelRunner model_;
   const std::unique_ptr<ModelRunner> wrapped_;
   Engine engine_;
