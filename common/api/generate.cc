@@ -207,20 +207,7 @@ absl::Status CheckOutput(const v1::OutputOptions& output) {
 // honoured by doing nothing.
 absl::Status CheckHonoured(const v1::GenerateRequest& request) {
   const v1::SamplingParams& sampling = request.sampling();
-  const v1::OutputOptions& output = request.output();
-  const struct {
-    const char* field;
-    bool asked;
-  } kUnhonoured[] = {
-      {"sampling.n", sampling.n() > 1},
-      {"sampling.constraint", sampling.has_constraint()},
-      {"output.logprobs", output.has_logprobs()},
-      {"output.prompt_logprobs", output.has_prompt_logprobs()},
-      {"output.delivery", output.delivery() == v1::DELIVERY_FINAL_ONLY},
-  };
-  for (const auto& entry : kUnhonoured) {
-    if (entry.asked) return UnhonouredField(entry.field);
-  }
+  if (sampling.has_constraint()) return UnhonouredField("sampling.constraint");
   return absl::OkStatus();
 }
 
@@ -257,6 +244,7 @@ void TakeSampling(const v1::SamplingParams& sampling, const ServedModel& model, 
   std::sort(params.logit_bias.begin(), params.logit_bias.end());
   params.allowed_token_ids = Ascending(sampling.allowed_token_ids());
   params.seed = sampling.seed();
+  if (sampling.has_n()) params.n = sampling.n();
 }
 
 void TakeStopping(const v1::StoppingParams& stopping, GenerateParams& params) {
@@ -266,6 +254,13 @@ void TakeStopping(const v1::StoppingParams& stopping, GenerateParams& params) {
   params.stop_token_ids = Ascending(stopping.stop_token_ids());
   params.ignore_eos = stopping.ignore_eos();
   params.include_stop = stopping.include_stop();
+}
+
+void TakeOutput(const v1::OutputOptions& output, GenerateParams& params) {
+  params.return_token_ids = output.token_ids();
+  if (output.has_logprobs()) params.logprobs = output.logprobs();
+  if (output.has_prompt_logprobs()) params.prompt_logprobs = output.prompt_logprobs();
+  params.final_only = output.delivery() == v1::DELIVERY_FINAL_ONLY;
 }
 
 absl::Status CheckFields(const v1::GenerateRequest& request, const ServedModel& model) {
@@ -293,7 +288,7 @@ absl::StatusOr<GenerateParams> ValidateGenerate(const v1::GenerateRequest& reque
   TakeSampling(request.sampling(), model, params);
   if (!request.sampling().has_seed()) params.seed = drawn_seed;
   TakeStopping(request.stopping(), params);
-  params.return_token_ids = request.output().token_ids();
+  TakeOutput(request.output(), params);
   params.priority = priority;
   params.cache_salt = request.cache_salt();
   params.bypass_prefix_cache = request.bypass_prefix_cache();
@@ -345,7 +340,10 @@ absl::StatusOr<int32_t> ClipMaxTokens(const GenerateParams& params, const std::v
 
   const auto room = static_cast<int32_t>(model.context_length - tokens);
   const int32_t max_tokens = params.max_tokens == 0 ? room : std::min(params.max_tokens, room);
-  const int64_t needed = tokens + max_tokens;
+  // Every choice but the first takes blocks of its own, behind those of the prompt that all share.
+  const int64_t block = model.block_size;
+  const int64_t tail = (tokens + max_tokens + block - 1) / block - (tokens - 1) / block;
+  const int64_t needed = tokens + max_tokens + (params.n - 1) * tail * block;
   if (needed > model.pool_tokens) {
     return WithReason(InvalidField("stopping.max_tokens",
                                    absl::StrCat("prompt and output may reach ", needed,

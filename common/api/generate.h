@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,6 +48,7 @@ struct GenerateParams {
   std::vector<std::pair<TokenId, float>> logit_bias;  // ascending, each id once
   std::vector<TokenId> allowed_token_ids;             // ascending, each id once; empty: all
   uint64_t seed = 0;
+  int32_t n = 1;           // choices
   int32_t max_tokens = 0;  // 0: up to the context length; otherwise not yet clipped
   int32_t min_tokens = 0;
   std::vector<std::string> stop;
@@ -54,6 +56,9 @@ struct GenerateParams {
   bool ignore_eos = false;
   bool include_stop = false;
   bool return_token_ids = false;
+  std::optional<int32_t> logprobs;
+  std::optional<int32_t> prompt_logprobs;
+  bool final_only = false;
   Priority priority = Priority::kStandard;
   std::string cache_salt;
   bool bypass_prefix_cache = false;

@@ -76,7 +76,8 @@ Stream::Stream(const Parts& parts, ForwardRequest request, std::shared_ptr<Strea
   blocks_ = hasher.HashPrompt(request.cache_namespace, request.request.token_ids().ids());
   hashing_ = parts_.clock.Now() - began;
   route_.model = model_.get();
-  route_.max_tokens = int64_t{prompt_tokens_} + request.request.stopping().max_tokens();
+  route_.max_tokens = int64_t{prompt_tokens_} +
+                      static_cast<int64_t>(choices_.size()) * request.request.stopping().max_tokens();
   // A request that reads nothing from a cache hits nothing anywhere.
   if (!request.request.bypass_prefix_cache()) route_.hashes = blocks_;
   route_.prompt_tokens = prompt_tokens_;

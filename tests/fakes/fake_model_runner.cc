@@ -81,21 +81,43 @@ std::vector<TokenId> FakeModelRunner::ReadContext(const engine::BatchSequence& r
 engine::SequenceOutput FakeModelRunner::Run(const engine::BatchSequence& row) {
   const std::vector<TokenId> context = ReadContext(row);
   if (failing_.erase(row.id) > 0) return {engine::SequenceOutput::Kind::kFailed, -1};
-  if (!row.sample) return {};
   engine::SequenceOutput output;
+  for (size_t i = 0; i < row.scored.size(); ++i) {
+    const size_t before = row.first_position + row.first_scored + i + 1;
+    output.scored.push_back(
+        Score(absl::MakeConstSpan(context).first(before), row.scored[i], row.scored_logprobs, vocabulary_));
+  }
+  if (!row.sample) return output;
   output.kind = engine::SequenceOutput::Kind::kToken;
   engine::BatchSequence at = row;
   const size_t known = context.size() - static_cast<size_t>(row.num_drafts);
   for (size_t end = known; end <= context.size(); ++end, ++at.draw.position) {
-    const TokenId token = Draw(at, absl::MakeConstSpan(context).first(end), vocabulary_);
+    const absl::Span<const TokenId> before = absl::MakeConstSpan(context).first(end);
+    const TokenId token = Draw(at, before, vocabulary_);
     if (end == known) {
       output.token = token;
     } else {
       output.more.push_back(token);
     }
+    if (row.logprobs.has_value()) output.drawn.push_back(Score(before, token, *row.logprobs, vocabulary_));
     if (end < context.size() && context[end] != token) break;
   }
   return output;
+}
+
+sampling::ScoredToken FakeModelRunner::Score(absl::Span<const TokenId> context, TokenId token,
+                                             int32_t num_likeliest, int32_t vocabulary) {
+  uint64_t hash = 3;
+  for (const TokenId id : context) hash = Mix(hash, static_cast<uint64_t>(id) + 1);
+  const auto below = [&](uint64_t salt, int32_t bound) {
+    return static_cast<int32_t>(Mix(hash, salt) % static_cast<uint64_t>(bound));
+  };
+  sampling::ScoredToken scored;
+  scored.chosen = {token, -static_cast<float>(below(static_cast<uint64_t>(token), 1000))};
+  for (int32_t i = 0; i < num_likeliest; ++i) {
+    scored.likeliest.push_back({below(static_cast<uint64_t>(i), vocabulary), -static_cast<float>(i)});
+  }
+  return scored;
 }
 
 TokenId FakeModelRunner::Draw(const engine::BatchSequence& row, absl::Span<const TokenId> context,
@@ -116,7 +138,7 @@ TokenId FakeModelRunner::Draw(const engine::BatchSequence& row, absl::Span<const
 }
 
 std::vector<TokenId> FakeModelRunner::Answer(const engine::Request& request, int32_t context_length,
-                                             int32_t vocabulary) {
+                                             int32_t vocabulary, uint32_t choice) {
   std::vector<TokenId> tokens = request.prompt;
   std::vector<TokenId> answer;
   while (static_cast<int32_t>(answer.size()) < request.max_tokens &&
@@ -126,7 +148,7 @@ std::vector<TokenId> FakeModelRunner::Answer(const engine::Request& request, int
     const sampling::TokenCounts counts = CountsOf(request, answer);
     row.rules = request.rules.get();
     row.counts = &counts;
-    row.draw = {request.seed, 0, static_cast<uint32_t>(answer.size())};
+    row.draw = {request.seed, choice, static_cast<uint32_t>(answer.size())};
     answer.push_back(Draw(row, tokens, vocabulary));
     tokens.push_back(answer.back());
     const auto& ends = request.end_tokens;

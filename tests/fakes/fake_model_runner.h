@@ -26,6 +26,10 @@ class FakeModelRunner final : public engine::ModelRunner {
 
   // The answer that a model gives to `request` alone in the world.
   static std::vector<TokenId> Answer(const engine::Request& request, int32_t context_length,
+                                     int32_t vocabulary = 1000, uint32_t choice = 0);
+
+  // What the model gives to a token that comes after `context`.
+  static sampling::ScoredToken Score(absl::Span<const TokenId> context, TokenId token, int32_t num_likeliest,
                                      int32_t vocabulary = 1000);
 
   // The next row of this sequence fails.

@@ -180,6 +180,30 @@ TEST_F(QanatCommandTest, TakesEveryParameterOfSamplingAndStopping) {
               HasSubstr("field: stopping.stop_token_ids[0]"));
 }
 
+TEST_F(QanatCommandTest, GivesSeveralAnswersAndTheirLogprobs) {
+  const Flags flags = {"generate", "--seed", "4", "--max-tokens", "6", "--n", "3", "Once upon a time"};
+  const Outcome outcome = Ask(flags);
+  EXPECT_EQ(outcome.exit, 0) << outcome.errors;
+  for (const char* mark : {"[0] ", "[1] ", "[2] "}) EXPECT_THAT(outcome.output, HasSubstr(mark));
+  Flags as_json = flags;
+  as_json.insert(as_json.end() - 1, {"--json", "--final-only", "--logprobs", "2", "--prompt-logprobs", "0"});
+  const Outcome json = Ask(as_json);
+  EXPECT_EQ(json.exit, 0) << json.errors;
+  std::istringstream lines(json.output);
+  int messages = 0;
+  int prompt_logprobs = 0;
+  for (std::string line; std::getline(lines, line); ++messages) {
+    v1::GenerateResponse response;
+    ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(line, &response).ok()) << line;
+    EXPECT_EQ(response.logprobs_size(), 6);
+    EXPECT_EQ(response.logprobs(0).alternatives_size(), 2);
+    EXPECT_THAT(outcome.output, HasSubstr(response.text()));
+    prompt_logprobs += response.prompt_logprobs_size();
+  }
+  EXPECT_EQ(messages, 3);
+  EXPECT_EQ(prompt_logprobs, 3) << "of four tokens, once";
+}
+
 TEST_F(QanatCommandTest, NamesTheFieldAtFault) {
   const Outcome outcome = Ask({"generate", "--top-p", "1.5", "hi"});
   EXPECT_EQ(outcome.exit, 3);

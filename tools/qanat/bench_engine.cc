@@ -41,10 +41,11 @@ constexpr Row kRows[] = {
 class StopWatch final : public engine::TokenSink {
  public:
   explicit StopWatch(const Clock& clock) : clock_(clock) {}
-  void OnTokens(int32_t first, absl::Span<const TokenId> tokens) override {
+  void OnTokens(int32_t first, absl::Span<const TokenId>, absl::Span<const sampling::ScoredToken>) override {
     last_ = clock_.Now();
     if (first == 0) first_ = last_;
   }
+  void OnPromptScores(int32_t, absl::Span<const sampling::ScoredToken>) override {}
   void OnEnd(const engine::Outcome& outcome) override {
     ended_ = true;
     outcome_ = outcome;

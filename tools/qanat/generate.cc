@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,12 +42,16 @@ struct GenerateOptions {
   std::vector<std::string> logit_bias;
   std::vector<int32_t> allowed_tokens;
   std::optional<uint64_t> seed;
+  int32_t n = 1;
   std::optional<int32_t> min_tokens;
   std::vector<std::string> stop;
   std::vector<int32_t> stop_tokens;
   bool ignore_eos = false;
   bool include_stop = false;
   bool token_ids = false;
+  std::optional<int32_t> logprobs;
+  std::optional<int32_t> prompt_logprobs;
+  bool final_only = false;
   std::string cache_salt;
 };
 
@@ -75,6 +80,7 @@ absl::Status SetSampling(const GenerateOptions& options, v1::SamplingParams& sam
   for (const std::string& bias : options.logit_bias) QANAT_RETURN_IF_ERROR(AddBias(bias, sampling));
   for (const int32_t id : options.allowed_tokens) sampling.add_allowed_token_ids(id);
   if (options.seed) sampling.set_seed(*options.seed);
+  if (options.n != 1) sampling.set_n(options.n);
   return absl::OkStatus();
 }
 
@@ -99,12 +105,23 @@ absl::StatusOr<v1::GenerateRequest> MakeRequest(const GenerateOptions& options) 
   request.set_cache_salt(options.cache_salt);
   QANAT_RETURN_IF_ERROR(SetSampling(options, *request.mutable_sampling()));
   SetStopping(options, *request.mutable_stopping());
-  request.mutable_output()->set_token_ids(options.token_ids);
+  v1::OutputOptions& output = *request.mutable_output();
+  output.set_token_ids(options.token_ids);
+  if (options.logprobs) output.set_logprobs(*options.logprobs);
+  if (options.prompt_logprobs) output.set_prompt_logprobs(*options.prompt_logprobs);
+  if (options.final_only) output.set_delivery(v1::DELIVERY_FINAL_ONLY);
   return request;
 }
 
-void Print(const v1::GenerateResponse& response, bool json) {
-  if (json) return PrintJson(response);
+// Choices come side by side: they are shown one after the other, when all are there.
+using Choices = std::map<int32_t, std::string>;
+
+void Print(const v1::GenerateResponse& response, const GenerateOptions& options, Choices& choices) {
+  if (options.client.json) return PrintJson(response);
+  if (options.n > 1) {
+    choices[response.index()] += response.text();
+    return;
+  }
   std::fwrite(response.text().data(), 1, response.text().size(), stdout);
   std::fflush(stdout);
 }
@@ -114,19 +131,22 @@ absl::Status Run(const GenerateOptions& options) {
   const std::shared_ptr<grpc::Channel> channel = rpc::MakeChannel(options.client.target);
   const auto stub = v1::InferenceService::NewStub(channel);
   bool answered = false;
+  Choices choices;
   absl::Status end;
   QANAT_RETURN_IF_ERROR(RunCall(options.client, channel, [&](grpc::ClientContext& context) {
     const auto reader = stub->Generate(&context, request);
     v1::GenerateResponse response;
     while (reader->Read(&response)) {
       answered = true;
-      Print(response, options.client.json);
+      Print(response, options, choices);
     }
     end = rpc::FromGrpc(reader->Finish());
     // What was printed cannot be taken back: no second attempt.
     return answered ? absl::OkStatus() : end;
   }));
-  if (answered && !options.client.json && isatty(STDOUT_FILENO) == 1) std::fputc('\n', stdout);
+  for (const auto& [index, text] : choices) std::printf("[%d] %s\n", index, text.c_str());
+  if (answered && choices.empty() && !options.client.json && isatty(STDOUT_FILENO) == 1)
+    std::fputc('\n', stdout);
   return end;
 }
 
@@ -154,6 +174,7 @@ Command AddGenerate(CLI::App& qanat) {
   app->add_option("--allow-token", options->allowed_tokens, "draw among these ids only; may be repeated")
       ->allow_extra_args(false);
   app->add_option("--seed", options->seed, "equal seeds, equal answers");
+  app->add_option("--n", options->n, "how many answers");
   app->add_option("--stop", options->stop, "end before this text; may be repeated")->allow_extra_args(false);
   app->add_option("--stop-token", options->stop_tokens, "end at this id; may be repeated")
       ->allow_extra_args(false);
@@ -161,6 +182,10 @@ Command AddGenerate(CLI::App& qanat) {
   app->add_option("--min-tokens", options->min_tokens, "do not end before so many tokens");
   app->add_flag("--ignore-eos", options->ignore_eos, "do not end where the model would");
   app->add_flag("--token-ids", options->token_ids, "ask for token ids, too (shown by --json)");
+  app->add_option("--logprobs", options->logprobs,
+                  "score each token and the k most likely (shown by --json)");
+  app->add_option("--prompt-logprobs", options->prompt_logprobs, "the same for the prompt's tokens");
+  app->add_flag("--final-only", options->final_only, "one message when it is complete");
   app->add_option("--cache-salt", options->cache_salt,
                   "share cached prefixes only with requests of this salt");
   return {app, [options] { return Run(*options); }};

@@ -43,7 +43,10 @@ absl::Status Door::CheckRequest(const Request& request, Time now) const {
     return InvalidField("stopping.max_tokens", absl::StrCat("must be at least 1, got ", request.max_tokens));
   }
   const int64_t total = std::min<int64_t>(prompt + request.max_tokens, options_.context_length);
-  const int64_t blocks = (total + options_.block_size - 1) / options_.block_size;
+  // Choices share the full blocks before the prompt's last token.
+  const int64_t each = (total + options_.block_size - 1) / options_.block_size;
+  const int64_t shared = options_.prefix_cache ? (prompt - 1) / options_.block_size : 0;
+  const int64_t blocks = shared + request.num_choices() * (each - shared);
   if (blocks > options_.num_blocks) {
     return WithReason(absl::InvalidArgumentError(absl::StrCat("prompt and max_tokens take ", blocks,
                                                               " blocks of the KV cache, this worker has ",

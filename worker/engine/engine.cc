@@ -34,10 +34,16 @@ struct InFlight {
   ModelRunner::Handle handle{};
 };
 
-// An output token that its sink has not seen, and an end.
+// What sinks have not seen: an output token, scores of a prompt, and an end.
 struct Token {
   const Sequence* sequence;
   int32_t position;  // in the output
+  std::optional<sampling::ScoredToken> score;
+};
+struct PromptScores {
+  const Sequence* sequence;
+  int32_t first;  // position in the prompt
+  std::vector<sampling::ScoredToken> scores;
 };
 struct Ended {
   std::unique_ptr<Sequence> sequence;
@@ -77,21 +83,23 @@ struct Engine::Impl {
 
   // The phases of a step.
   void DrainInbox();
+  void Accept(Submission submission);
   void Resume(SequenceId id);
   void ExpireDeadlines(Time now);
   void PauseStalled(Time now);
   InFlight PlanStep(Time now);
   void BuildBatch(InFlight& step) const;
   StepOutput LaunchAndCollect(InFlight& step);
-  void Commit(const InFlight& step, const StepOutput& output, Time now);
+  void Commit(const InFlight& step, StepOutput output, Time now);
   bool Settle();
 
-  void CommitRow(const PlannedRow& row, const SequenceOutput& output, Time now);
-  // The reason when this token is the last one.
-  std::optional<EndReason> CommitToken(Sequence& sequence, TokenId token, Time now);
+  void CommitRow(const PlannedRow& row, SequenceOutput& output, Time now);
+  // The row's token `index`. The reason when it is the last one.
+  std::optional<EndReason> CommitToken(Sequence& sequence, SequenceOutput& output, size_t index, Time now);
   void End(Sequence& sequence, EndReason reason, Time now) { End(sequence, reason, now, StatusOf(reason)); }
   void End(Sequence& sequence, EndReason reason, Time now, absl::Status status);
   absl::Status ReaderStalled() const;
+  void ReleaseOthers(const Sequence& choice0);
   void LeaveDoor(int32_t requests, int64_t tokens);
   void TellResidency();
   void Publish();
@@ -124,6 +132,7 @@ struct Engine::Impl {
   StepStats stats;            // of the present step
 
   // What callers have not been told yet; empty between steps.
+  std::vector<PromptScores> untold_scores;
   std::vector<Token> untold_tokens;
   std::vector<const Sequence*> untold_pauses;
   std::vector<Ended> untold_ends;
@@ -159,7 +168,8 @@ absl::StatusOr<Accepted> Engine::Impl::Submit(Request request) {
   QANAT_CHECK(request.sink != nullptr);
   const Time now = clock.Now();
   QANAT_RETURN_IF_ERROR(door.Enter(request, now));
-  const SequenceId id{last_id.fetch_add(1, std::memory_order_relaxed) + 1};
+  const auto choices = static_cast<uint64_t>(request.num_choices());
+  const SequenceId id{last_id.fetch_add(choices, std::memory_order_relaxed) + 1};
   // Between the door, which counts the request, and the inbox, from where it may end: a snapshot with this
   // version knows of it.
   const uint64_t version = load_version.fetch_add(1) + 1;
@@ -207,9 +217,9 @@ bool Engine::Impl::Step() {
   Settle();
   const Time planned = clock.Now();
   stats.plan = planned - begin;
-  const StepOutput output = LaunchAndCollect(step);
+  StepOutput output = LaunchAndCollect(step);
   const Time collected = clock.Now();
-  Commit(step, output, collected);
+  Commit(step, std::move(output), collected);
   TellResidency();
   const Time end = clock.Now();
   stats.commit = end - collected;
@@ -225,20 +235,43 @@ bool Engine::Impl::Step() {
 
 void Engine::Impl::DrainInbox() {
   Mail mail = inbox.Take();
-  for (Submission& submission : mail.submissions) {
-    kv::BlockTable table = kv.NewTable(submission.request.cache_namespace);
-    auto sequence = std::make_unique<Sequence>(submission.id, std::move(submission.request),
-                                               submission.arrival, options, std::move(table));
-    scheduler.Add(*sequence);
-    if (const auto deadline = sequence->request().deadline) deadlines.emplace(*deadline, submission.id);
-    sequences.emplace(submission.id, std::move(sequence));
-    ++num_accepted;
-  }
+  for (Submission& submission : mail.submissions) Accept(std::move(submission));
   for (const Resumption& resumption : mail.resumptions) Resume(resumption.id);
   const Time now = clock.Now();
   for (const Cancellation& cancellation : mail.cancellations) {
     const auto it = sequences.find(cancellation.id);
     if (it != sequences.end()) End(*it->second, cancellation.reason, now);
+  }
+}
+
+void Engine::Impl::Accept(Submission submission) {
+  const std::vector<std::shared_ptr<TokenSink>> others = submission.request.other_sinks;
+  const auto add = [&](Request request, uint32_t choice) {
+    const SequenceId id{ToInt(submission.id) + choice};
+    kv::BlockTable table = kv.NewTable(request.cache_namespace);
+    auto sequence = std::make_unique<Sequence>(id, std::move(request), submission.arrival, options,
+                                               std::move(table), choice);
+    scheduler.Add(*sequence);
+    if (const auto deadline = sequence->request().deadline) deadlines.emplace(*deadline, id);
+    sequences.emplace(id, std::move(sequence));
+    ++num_accepted;
+  };
+  for (size_t i = 0; i < others.size(); ++i) {
+    Request request = submission.request;
+    request.sink = others[i];
+    request.other_sinks.clear();
+    request.bypass_prefix_cache = false;
+    request.prompt_logprobs.reset();
+    add(std::move(request), static_cast<uint32_t>(i + 1));
+  }
+  add(std::move(submission.request), 0);
+}
+
+// Choice 0 has its prompt in the cache, or will not get it there soon: the others are on their own.
+void Engine::Impl::ReleaseOthers(const Sequence& choice0) {
+  for (int32_t i = 1; i < choice0.request().num_choices(); ++i) {
+    const auto it = sequences.find(SequenceId{ToInt(choice0.id()) + static_cast<uint64_t>(i)});
+    if (it != sequences.end()) it->second->Release();
   }
 }
 
@@ -257,6 +290,7 @@ void Engine::Impl::ExpireDeadlines(Time now) {
 void Engine::Impl::PauseStalled(Time now) {
   for (Sequence* sequence : scheduler.PauseStalled()) {
     stalled.emplace(sequence->id(), now + options.stall_limit);
+    ReleaseOthers(*sequence);
     untold_pauses.push_back(sequence);
   }
 }
@@ -299,7 +333,12 @@ void Engine::Impl::BuildBatch(InFlight& step) const {
     item.params = sequence.request().sampling;
     item.rules = sequence.request().rules.get();
     item.counts = &sequence.token_counts();
-    item.draw = {sequence.request().seed, 0, static_cast<uint32_t>(sequence.num_output_tokens())};
+    item.draw = {sequence.request().seed, sequence.choice(),
+                 static_cast<uint32_t>(sequence.num_output_tokens())};
+    item.logprobs = sequence.request().logprobs;
+    item.scored = sequence.ScoredBy(row.num_tokens);
+    item.first_scored = sequence.num_scored() - 1 - first;
+    item.scored_logprobs = sequence.request().prompt_logprobs.value_or(0);
     const int32_t num_tokens = static_cast<int32_t>(item.tokens.size());
     step.batch.num_tokens += num_tokens;
     const int64_t context = first + num_tokens;
@@ -320,12 +359,12 @@ StepOutput Engine::Impl::LaunchAndCollect(InFlight& step) {
   return output;
 }
 
-void Engine::Impl::Commit(const InFlight& step, const StepOutput& output, Time now) {
+void Engine::Impl::Commit(const InFlight& step, StepOutput output, Time now) {
   QANAT_CHECK(output.sequences.size() == step.plan.rows.size());
   for (size_t i = 0; i < output.sequences.size(); ++i) CommitRow(step.plan.rows[i], output.sequences[i], now);
 }
 
-void Engine::Impl::CommitRow(const PlannedRow& row, const SequenceOutput& output, Time now) {
+void Engine::Impl::CommitRow(const PlannedRow& row, SequenceOutput& output, Time now) {
   Sequence& sequence = *row.sequence;
   if (output.kind == SequenceOutput::Kind::kFailed) {
     ++stats.failed_rows;
@@ -335,6 +374,9 @@ void Engine::Impl::CommitRow(const PlannedRow& row, const SequenceOutput& output
   const bool draws = row.draws();
   const bool at_output = sequence.num_computed() >= sequence.num_prompt_tokens();
   QANAT_CHECK(draws == (output.kind == SequenceOutput::Kind::kToken));
+  if (const int32_t first = sequence.num_scored(); !output.scored.empty()) {
+    untold_scores.push_back({&sequence, first, std::move(output.scored)});
+  }
   const int32_t recomputed = scheduler.Commit(row);
   stats.recomputed_tokens += recomputed;
   const bool decode = at_output && row.num_tokens == 1 && recomputed == 0;
@@ -345,11 +387,11 @@ void Engine::Impl::CommitRow(const PlannedRow& row, const SequenceOutput& output
     const auto together = static_cast<int64_t>(1 + output.more.size());
     for (int64_t i = 0; i < together; ++i) metrics.OnInterToken((now - *last) / together);
   }
-  std::optional<EndReason> end = CommitToken(sequence, output.token, now);
+  std::optional<EndReason> end = CommitToken(sequence, output, 0, now);
   size_t accepted = 0;
-  for (; accepted < output.more.size() && !end.has_value(); ++accepted) {
+  while (accepted < output.more.size() && !end.has_value()) {
     scheduler.CommitDraft(sequence);
-    end = CommitToken(sequence, output.more[accepted], now);
+    end = CommitToken(sequence, output, ++accepted, now);
   }
   stats.decode_tokens += row.num_drafts();
   stats.accepted_drafts += static_cast<int32_t>(accepted);
@@ -358,9 +400,13 @@ void Engine::Impl::CommitRow(const PlannedRow& row, const SequenceOutput& output
   if (row.num_drafts() > 0) scheduler.EndDrafts(row, static_cast<int32_t>(accepted));
 }
 
-std::optional<EndReason> Engine::Impl::CommitToken(Sequence& sequence, TokenId token, Time now) {
+std::optional<EndReason> Engine::Impl::CommitToken(Sequence& sequence, SequenceOutput& output, size_t index,
+                                                   Time now) {
+  const TokenId token = index == 0 ? output.token : output.more[index - 1];
   const std::optional<EndReason> end = sequence.Append(token, now);
-  untold_tokens.push_back({&sequence, sequence.num_output_tokens() - 1});
+  Token& told = untold_tokens.emplace_back(Token{&sequence, sequence.num_output_tokens() - 1, std::nullopt});
+  if (!output.drawn.empty()) told.score = std::move(output.drawn[index]);
+  if (sequence.num_output_tokens() == 1) ReleaseOthers(sequence);
   return end;
 }
 
@@ -372,7 +418,8 @@ absl::Status Engine::Impl::ReaderStalled() const {
 
 void Engine::Impl::End(Sequence& sequence, EndReason reason, Time now, absl::Status status) {
   scheduler.Remove(sequence);
-  if (!sequence.ever_admitted()) LeaveDoor(1, sequence.num_prompt_tokens());
+  if (!sequence.ever_admitted() && sequence.choice() == 0) LeaveDoor(1, sequence.num_prompt_tokens());
+  ReleaseOthers(sequence);
   if (const auto deadline = sequence.request().deadline) deadlines.erase({*deadline, sequence.id()});
   stalled.erase(sequence.id());
   Ended ended;
@@ -400,10 +447,16 @@ void Engine::Impl::TellResidency() {
 // was nothing to tell.
 bool Engine::Impl::Settle() {
   Publish();
-  const bool any = !untold_tokens.empty() || !untold_pauses.empty() || !untold_ends.empty();
+  const bool any =
+      !untold_scores.empty() || !untold_tokens.empty() || !untold_pauses.empty() || !untold_ends.empty();
+  for (const PromptScores& told : std::exchange(untold_scores, {})) {
+    told.sequence->request().sink->OnPromptScores(told.first, told.scores);
+  }
   for (const Token& token : std::exchange(untold_tokens, {})) {
     const absl::Span<const TokenId> output = token.sequence->output();
-    token.sequence->request().sink->OnTokens(token.position, output.subspan(token.position, 1));
+    absl::Span<const sampling::ScoredToken> scores;
+    if (token.score.has_value()) scores = absl::MakeConstSpan(&*token.score, 1);
+    token.sequence->request().sink->OnTokens(token.position, output.subspan(token.position, 1), scores);
   }
   for (const Sequence* sequence : std::exchange(untold_pauses, {})) sequence->request().sink->OnPaused();
   if (listener != nullptr && !untold_ends.empty()) listener->OnLoadChange();
@@ -448,7 +501,7 @@ void Engine::Impl::CheckInvariants() const {
               scheduler.running().size() + static_cast<size_t>(waiting.size()) + stalled.size());
   QANAT_CHECK(scheduler.num_paused() == static_cast<int32_t>(stalled.size()));
   QANAT_CHECK(num_accepted == num_ended + sequences.size()) << "every accepted request ends once";
-  QANAT_CHECK(untold_tokens.empty() && untold_pauses.empty() && untold_ends.empty());
+  QANAT_CHECK(untold_scores.empty() && untold_tokens.empty() && untold_pauses.empty() && untold_ends.empty());
   // The inbox may hold more.
   QANAT_CHECK(door.requests() >= waiting.size() - waiting.num_started());
   QANAT_CHECK(door.requests() <= options.queue_requests && door.tokens() <= options.queue_tokens);

@@ -67,12 +67,13 @@ class Engine {
   // INVALID_ARGUMENT: the prompt or max_tokens is out of range, or it can never fit (both numbers in the
   // message). RESOURCE_EXHAUSTED with a retry hint: the queue is full. UNAVAILABLE: draining.
   // DEADLINE_EXCEEDED: the deadline has passed. Reasons (common/base/error.h): INVALID_FIELD, NEVER_FITS,
-  // QUEUE_FULL, TOKENS_FULL, DRAINING, DEADLINE. The sink may be called before this returns.
+  // QUEUE_FULL, TOKENS_FULL, DRAINING, DEADLINE. The sinks may be called before this returns.
   absl::StatusOr<Accepted> Submit(Request request);
 
-  // Ends a request in any state, within one step; unknown and ended ids are ignored. kStop is for a stop
-  // string matched by the service: the outcome then is a success. Its completion_tokens are the tokens
-  // delivered, which may have run past the stop: the service counts the ones that make up the answer.
+  // Ends a sequence in any state, within one step: choice i of a request has Submit's id + i; unknown and
+  // ended ids are ignored. kStop is for a stop string matched by the service: the outcome then is a success.
+  // Its completion_tokens are the tokens delivered, which may have run past the stop: the service counts the
+  // ones that make up the answer.
   void Cancel(SequenceId id, EndReason reason);
 
   // The sink of a paused sequence has room again. Ignored for any other.

@@ -18,7 +18,9 @@ absl::Status AtLeast(const char* flag, int64_t value, int64_t minimum, const cha
 }  // namespace
 
 int32_t EngineOptions::max_logit_rows() const {
-  return speculation ? std::max(max_seqs, kMaxDraftingSequences * (PromptLookup::kMaxDrafts + 1)) : max_seqs;
+  // Drafts run only while few sequences do, and beside no chunk of a prompt.
+  constexpr int32_t kMore = kMaxDraftingSequences * (PromptLookup::kMaxDrafts + 1);
+  return std::min(max_seqs + kMore, max_batch_tokens);
 }
 
 absl::Status EngineOptions::Validate() const {

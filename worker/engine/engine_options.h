@@ -1,6 +1,7 @@
 // Limits of the engine.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -28,7 +29,8 @@ struct EngineOptions {
   // A sequence that its reader keeps paused for so long is cancelled.
   Duration stall_limit = std::chrono::seconds(30);
 
-  // Rows of logits that a step may ask for: drafts run only while few sequences do.
+  // Rows of logits that a step may ask for: one for each seat, and some more to check drafts and to score
+  // prompts with.
   int32_t max_logit_rows() const;
 
   // INVALID_ARGUMENT naming the flag that is out of range.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -30,6 +31,13 @@ struct BatchSequence {
   const sampling::LogitRules* rules = nullptr;
   const sampling::TokenCounts* counts = nullptr;  // not null when `rules` is not
   sampling::DrawKey draw;
+  // Score the drawn token, with so many of the most likely in its place.
+  std::optional<int32_t> logprobs;
+  // Tokens of the prompt to score: scored[i] by the logits that follow tokens[first_scored + i], with so many
+  // of the most likely. A span like the others.
+  absl::Span<const TokenId> scored;
+  int32_t first_scored = 0;
+  int32_t scored_logprobs = 0;
 };
 
 struct ModelBatch {
@@ -49,6 +57,8 @@ struct SequenceOutput {
   // Drawn after `token`: the first while the first draft was right, and so on. More tokens than drafts never
   // are.
   std::vector<TokenId> more = {};
+  std::vector<sampling::ScoredToken> drawn = {};   // of `token` and `more`, if `logprobs` was set
+  std::vector<sampling::ScoredToken> scored = {};  // parallel to BatchSequence::scored; not of kFailed
 };
 
 struct StepOutput {
@@ -64,7 +74,8 @@ class ModelRunner {
   using Handle = uint64_t;
   virtual ~ModelRunner() = default;
 
-  // REQUIRES: batch is not empty; every span at least one token; blocks are the sequence's own or shared full
+  // REQUIRES: batch is not empty; every span of tokens at least one; at most EngineOptions::max_logit_rows()
+  // rows are drawn from or scored; blocks are the sequence's own or shared full
   // ones.
   virtual Handle Launch(const ModelBatch& batch) = 0;
   virtual StepOutput Collect(Handle handle) = 0;

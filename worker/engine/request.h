@@ -42,8 +42,12 @@ class TokenSink {
  public:
   virtual ~TokenSink() = default;
   // `first` is the position in the output of tokens[0]: no gap and no repeat from call to call, whatever
-  // preemptions there were.
-  virtual void OnTokens(int32_t first, absl::Span<const TokenId> tokens) = 0;
+  // preemptions there were. `scores`: of these tokens, if the request asks for logprobs; else empty.
+  virtual void OnTokens(int32_t first, absl::Span<const TokenId> tokens,
+                        absl::Span<const sampling::ScoredToken> scores) = 0;
+  // Scores of the prompt's tokens from position `first` on, which begins at 1: no gap and no repeat, and all
+  // of them before the first OnTokens. Only if the request asks for prompt_logprobs.
+  virtual void OnPromptScores(int32_t first, absl::Span<const sampling::ScoredToken> scores) = 0;
   // How many tokens it takes now. Without room for the next one its sequence is paused.
   virtual int32_t Room() const { return std::numeric_limits<int32_t>::max(); }
   // Its sequence was paused and computes nothing until Engine::Resume. Comes at most once before that.
@@ -52,6 +56,9 @@ class TokenSink {
   virtual void OnEnd(const Outcome& outcome) = 0;
 };
 
+// n choices of one prompt are n sequences, with consecutive ids. The first is admitted like any request; the
+// others hold no seat and no block before it has drawn its first token, and then find its prompt in the
+// cache.
 struct Request {
   std::vector<TokenId> prompt;  // not empty, shorter than the context
   hash::Namespace cache_namespace{};
@@ -59,13 +66,24 @@ struct Request {
   std::shared_ptr<const sampling::LogitRules> rules;  // null: none. Shared: it may be long, and never changes
   uint64_t seed = 0;
   int32_t max_tokens = 0;  // > 0; clipped to the context by the engine
+  // Score each drawn token, and each of the prompt's but the first, with so many of the most likely in its
+  // place.
+  std::optional<int32_t> logprobs;
+  std::optional<int32_t> prompt_logprobs;
   // Drawing one of these ends the generation with kStop; the token itself is counted and delivered.
   std::vector<TokenId> end_tokens;
   Priority priority = Priority::kStandard;
   std::optional<Time> deadline;
-  // Reads no cached block; may still publish.
+  // Choice 0 reads no cached block; may still publish. So do prompt_logprobs, which need every prompt token
+  // computed.
   bool bypass_prefix_cache = false;
-  std::shared_ptr<TokenSink> sink;  // shared: the stream may outlive the generation, and the other way round
+  bool reads_cache() const { return !bypass_prefix_cache && !prompt_logprobs.has_value(); }
+  // Of choice 0, and of choices 1 .. n - 1. Shared: streams may outlive the generation, and the other way
+  // round.
+  std::shared_ptr<TokenSink> sink;
+  std::vector<std::shared_ptr<TokenSink>> other_sinks;
+
+  int32_t num_choices() const { return 1 + static_cast<int32_t>(other_sinks.size()); }
 };
 
 }  // namespace qanat::engine

@@ -37,6 +37,7 @@ StepPlan Scheduler::Plan(Time now) {
   plan.rows.reserve(options_.max_seqs);
   budget_ = options_.max_batch_tokens;
   num_prefills_ = 0;
+  spare_logit_rows_ = options_.max_logit_rows() - static_cast<int32_t>(running_.size());
   PlanDecodes(plan);
   PlanPrefills(plan);
   if (plan.preemptions == 0) AdmitWaiting(plan, now);
@@ -74,10 +75,17 @@ void Scheduler::PlanPrefills(StepPlan& plan) {
   for (size_t i = 0; i < running_.size(); ++i) {
     const int32_t missing = running_[i]->num_missing();
     if (missing == 1) continue;
-    const int32_t num_tokens = std::min({missing, options_.chunk_tokens, budget_});
+    const int32_t num_tokens = Chunk(*running_[i], missing);
     const int32_t planned = num_tokens > 0 ? PlanRunning(i, num_tokens, plan) : 0;
     if (planned < missing) ++num_prefills_;
   }
+}
+
+// A prompt that is scored takes a row of logits a token: half of what is spare, so that others are admitted,
+// too.
+int32_t Scheduler::Chunk(const Sequence& sequence, int32_t missing) const {
+  const int32_t rows = sequence.scores_prompt() ? std::max(1, spare_logit_rows_ / 2) : missing;
+  return std::min({missing, rows, options_.chunk_tokens, budget_});
 }
 
 int32_t Scheduler::PlanRunning(size_t index, int32_t num_tokens, StepPlan& plan) {
@@ -90,6 +98,7 @@ int32_t Scheduler::PlanRunning(size_t index, int32_t num_tokens, StepPlan& plan)
       QANAT_CHECK(reserved);
       plan.rows.push_back({&needy, fitting});
       budget_ -= fitting;
+      if (needy.scores_prompt()) spare_logit_rows_ -= fitting - 1;
       return fitting;
     }
     const size_t victim = ChooseVictim(index);
@@ -136,7 +145,8 @@ void Scheduler::AdmitWaiting(StepPlan& plan, Time now) {
   for (const Sequence* sequence : running_) unallocated_blocks_ += UnallocatedBlocks(*sequence);
   std::vector<Waiting*> passed;  // in order, none of them fits
   for (auto it = waiting_.begin(); it != waiting_.end();) {
-    if (budget_ == 0 || static_cast<int32_t>(running_.size()) == options_.max_seqs) return;
+    const bool seated = static_cast<int32_t>(running_.size()) == options_.max_seqs;
+    if (seated || budget_ == 0 || spare_logit_rows_ == 0) return;
     switch (TryAdmit(it->second, plan, now)) {
       case Admission::kAwaitsBlock:
         ++it;
@@ -168,6 +178,7 @@ kv::PrefixMatch Scheduler::Look(Waiting& place) {
 
 Scheduler::Admission Scheduler::TryAdmit(Waiting& place, StepPlan& plan, Time now) {
   Sequence& sequence = *place.sequence;
+  if (sequence.held()) return Admission::kAwaitsBlock;
   if (place.awaited.has_value() && producing_.By(*place.awaited, sequence.priority())) {
     return Admission::kAwaitsBlock;
   }
@@ -186,7 +197,7 @@ Scheduler::Admission Scheduler::TryAdmit(Waiting& place, StepPlan& plan, Time no
   }
   const int32_t num_cached = static_cast<int32_t>(match.blocks.size()) * kv_.block_size();
   const int32_t missing = sequence.num_tokens() - num_cached;
-  const int32_t num_tokens = std::min({missing, options_.chunk_tokens, budget_});
+  const int32_t num_tokens = Chunk(sequence, missing);
   const bool stays_prefill = num_tokens < missing;
   if (stays_prefill && num_prefills_ == kMaxPrefills) return Admission::kDoesNotFit;
   if (!Fits(sequence, match)) return Admission::kDoesNotFit;
@@ -208,7 +219,8 @@ bool Scheduler::Fits(const Sequence& sequence, const kv::PrefixMatch& match) con
 void Scheduler::Admit(Sequence& sequence, const kv::PrefixMatch& match, int32_t num_tokens, StepPlan& plan,
                       Time now) {
   const int32_t num_cached = static_cast<int32_t>(match.blocks.size()) * kv_.block_size();
-  if (!sequence.ever_admitted()) {
+  // The other choices are no requests of their own.
+  if (!sequence.ever_admitted() && sequence.choice() == 0) {
     ++plan.started;
     plan.started_tokens += sequence.num_prompt_tokens();
     plan.queried_tokens += ReadsCache(sequence) ? sequence.num_prompt_tokens() : 0;
@@ -222,6 +234,7 @@ void Scheduler::Admit(Sequence& sequence, const kv::PrefixMatch& match, int32_t 
   unallocated_blocks_ += UnallocatedBlocks(sequence);
   plan.rows.push_back({&sequence, num_tokens});
   budget_ -= num_tokens;
+  spare_logit_rows_ -= sequence.scores_prompt() ? num_tokens : 1;
 }
 
 void Scheduler::AddDrafts(StepPlan& plan) {

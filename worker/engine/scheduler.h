@@ -85,6 +85,8 @@ class Scheduler {
   // Plans up to `num_tokens` of running_[index], as many as blocks allow; preempts others until that is one,
   // or, when nobody later in order is left, itself. Returns how many tokens it planned.
   int32_t PlanRunning(size_t index, int32_t num_tokens, StepPlan& plan);
+  // How many of its `missing` tokens it gets.
+  int32_t Chunk(const Sequence& sequence, int32_t missing) const;
   size_t ChooseVictim(size_t needy) const;
   void Preempt(size_t index, StepPlan& plan);
 
@@ -99,7 +101,7 @@ class Scheduler {
   size_t IndexOf(const Sequence& sequence) const;
 
   bool ReadsCache(const Sequence& sequence) const {
-    return kv_.prefix_cache() && !sequence.request().bypass_prefix_cache;
+    return kv_.prefix_cache() && sequence.request().reads_cache();
   }
   int32_t WorstBlocks(const Sequence& sequence) const { return kv_.BlocksFor(sequence.max_total_tokens()); }
   // Blocks of its known tokens that it has yet to take.
@@ -124,6 +126,7 @@ class Scheduler {
   // Of the step being planned.
   int32_t budget_ = 0;              // tokens
   int32_t num_prefills_ = 0;        // running, not done at the end of the step
+  int32_t spare_logit_rows_ = 0;    // beyond one for each of the running
   int32_t unallocated_blocks_ = 0;  // sum of UnallocatedBlocks over running_, in pass 3
 };
 

@@ -21,13 +21,16 @@ int32_t MaxTotalTokens(const Request& request, const EngineOptions& options) {
 }  // namespace
 
 Sequence::Sequence(SequenceId id, Request request, Time arrival, const EngineOptions& options,
-                   kv::BlockTable table)
+                   kv::BlockTable table, uint32_t choice)
     : request_(std::move(request)),
       num_prompt_tokens_(static_cast<int32_t>(request_.prompt.size())),
       max_total_tokens_(MaxTotalTokens(request_, options)),
       arrival_(arrival),
       order_{request_.priority, DueAt(request_, arrival, options), id},
-      table_(std::move(table)) {
+      choice_(choice),
+      held_(choice > 0),
+      table_(std::move(table)),
+      num_scored_(request_.prompt_logprobs.has_value() ? 1 : num_prompt_tokens_) {
   tokens_ = std::move(request_.prompt);
   QANAT_CHECK(num_prompt_tokens_ > 0 && num_prompt_tokens_ < max_total_tokens_);
   if (request_.rules != nullptr && request_.rules->repetition_penalty != 1) {
@@ -46,8 +49,14 @@ void Sequence::Admit(int32_t num_cached, Time now) {
   num_cached_tokens_ = num_cached;
 }
 
+absl::Span<const TokenId> Sequence::ScoredBy(int32_t n) const {
+  const int32_t end = std::min(num_computed_ + n + 1, num_prompt_tokens_);
+  return tokens().subspan(num_scored_, std::max(0, end - num_scored_));
+}
+
 int32_t Sequence::Advance(int32_t n) {
   QANAT_CHECK(state_ == State::kRunning && n > 0 && n <= num_missing());
+  num_scored_ += static_cast<int32_t>(ScoredBy(n).size());
   const int32_t again = std::clamp(max_computed_ - num_computed_, 0, n);
   num_computed_ += n;
   max_computed_ = std::max(max_computed_, num_computed_);
@@ -111,6 +120,7 @@ PromptLookup& Sequence::prompt_lookup() {
 }
 
 void Sequence::CheckInvariants() const {
+  QANAT_CHECK(!scores_prompt() || num_scored_ > num_computed_);
   if (state_ == State::kRunning) {
     QANAT_CHECK(num_computed_ >= 0 && num_computed_ < num_tokens());
     QANAT_CHECK(num_tokens() <= max_total_tokens_);

@@ -39,16 +39,22 @@ struct Order {
 // and computing the last token draws the next one. Owns: tokens, block table. Ended, it owns no block.
 // Threads: the engine thread. Errors: none; a transition from any other state aborts.
 //
-// Invariants: num_computed() <= num_tokens(), and < while running between steps; a sequence that is not
-// running has no block and nothing computed.
+// Invariants: num_scored() > num_computed() while prompt tokens are to be scored; num_computed() <=
+// num_tokens(), and < while running between steps; a sequence that is not running has no block and nothing
+// computed.
 class Sequence {
  public:
   enum class State : uint8_t { kWaiting, kRunning, kPaused, kEnded };
 
-  // `table` is empty.
-  Sequence(SequenceId id, Request request, Time arrival, const EngineOptions& options, kv::BlockTable table);
+  // `table` is empty. A choice other than 0 is held until Release.
+  Sequence(SequenceId id, Request request, Time arrival, const EngineOptions& options, kv::BlockTable table,
+           uint32_t choice = 0);
 
   SequenceId id() const { return order_.id; }
+  uint32_t choice() const { return choice_; }
+  // It must not be admitted yet: choice 0 has its prompt still to compute.
+  bool held() const { return held_; }
+  void Release() { held_ = false; }
   const Order& order() const { return order_; }
   Priority priority() const { return order_.priority; }
   State state() const { return state_; }
@@ -72,6 +78,12 @@ class Sequence {
   int32_t max_total_tokens() const { return max_total_tokens_; }
   // How many tokens it had at its last admission: what it was admitted to compute.
   int32_t num_admitted_tokens() const { return num_admitted_tokens_; }
+
+  // Prompt positions below it need no score any more: told, or not asked for.
+  int32_t num_scored() const { return num_scored_; }
+  bool scores_prompt() const { return num_scored_ < num_prompt_tokens_; }
+  // Prompt tokens, from num_scored() on, that the next `n` tokens' logits score.
+  absl::Span<const TokenId> ScoredBy(int32_t n) const;
 
   bool ever_admitted() const { return first_scheduled_.has_value(); }
   int32_t num_preemptions() const { return num_preemptions_; }
@@ -105,12 +117,15 @@ class Sequence {
   const int32_t max_total_tokens_;
   const Time arrival_;
   const Order order_;
+  const uint32_t choice_;
+  bool held_;
   kv::BlockTable table_;
 
   std::unique_ptr<PromptLookup> prompt_lookup_;
 
   State state_ = State::kWaiting;
   int32_t num_computed_ = 0;
+  int32_t num_scored_;
   int32_t max_computed_ = 0;  // ever
   int32_t num_admitted_tokens_ = 0;
   int32_t num_cached_tokens_ = 0;  // at the first admission

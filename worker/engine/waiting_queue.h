@@ -15,7 +15,8 @@ namespace qanat::engine {
 // A place in the queue, with what the scheduler noted on it.
 struct Waiting {
   Sequence* sequence;
-  bool started;                            // ran before it came to wait here
+  bool started;                            // ran before it came to wait here, or follows choice 0
+  int32_t counted_tokens;                  // in started_tokens(); those of a prompt count once
   int32_t passed_by = 0;                   // smaller ones admitted while this one did not fit
   int32_t cached_tokens = 0;               // of its known tokens, in the prefix cache at the last look
   std::optional<hash::BlockHash> awaited;  // a block that a running sequence was computing at the last look
@@ -28,8 +29,10 @@ class WaitingQueue {
 
   // Its place.
   Waiting& Add(Sequence& sequence) {
-    const auto [place, added] =
-        map_.emplace(sequence.order(), Waiting{&sequence, sequence.ever_admitted(), 0, 0, std::nullopt});
+    const bool ran = sequence.ever_admitted();
+    const Waiting waiting = {&sequence, ran || sequence.choice() > 0, ran ? sequence.num_tokens() : 0,
+                             0,         0,                            std::nullopt};
+    const auto [place, added] = map_.emplace(sequence.order(), waiting);
     QANAT_CHECK(added);
     Count(place->second, 1);
     return place->second;
@@ -43,8 +46,9 @@ class WaitingQueue {
     return map_.erase(place);
   }
 
-  // What a look into the prefix cache found for it.
+  // What a look into the prefix cache found for it. A choice whose prompt is counted elsewhere has none to spare.
   void SetCachedTokens(Waiting& place, int32_t tokens) {
+    if (place.started && place.counted_tokens == 0) return;
     cached_tokens_ += tokens - std::exchange(place.cached_tokens, tokens);
   }
 
@@ -53,7 +57,7 @@ class WaitingQueue {
   Map::const_iterator begin() const { return map_.begin(); }
   Map::const_iterator end() const { return map_.end(); }
   int32_t size() const { return static_cast<int32_t>(map_.size()); }
-  // Of these, the ones that ran before.
+  // Of these, the ones that the door does not count: they ran before, or follow choice 0 of their request.
   int32_t num_started() const { return num_started_; }
   int64_t started_tokens() const { return started_tokens_; }  // their known ones
   // Of all: the sum of Waiting::cached_tokens.
@@ -63,7 +67,7 @@ class WaitingQueue {
   void Count(const Waiting& place, int32_t sign) {
     if (!place.started) return;
     num_started_ += sign;
-    started_tokens_ += sign * static_cast<int64_t>(place.sequence->num_tokens());
+    started_tokens_ += sign * static_cast<int64_t>(place.counted_tokens);
   }
 
   Map map_;

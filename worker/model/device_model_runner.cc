@@ -1,6 +1,7 @@
 #include "worker/model/device_model_runner.h"
 
 #include <optional>
+#include <utility>
 
 #include "common/base/check.h"
 
@@ -19,6 +20,9 @@ engine::ModelRunner::Handle DeviceModelRunner::Launch(const engine::ModelBatch& 
                                  .num_rows = num_rows,
                                  .first_position = sequence.first_position,
                                  .block_table = sequence.block_table});
+    for (size_t i = 0; i < sequence.scored.size(); ++i) {
+      logit_rows_.push_back(first_row + sequence.first_scored + static_cast<int>(i));
+    }
     if (!sequence.sample) continue;
     for (int row = num_rows - 1 - sequence.num_drafts; row < num_rows; ++row)
       logit_rows_.push_back(first_row + row);
@@ -34,27 +38,36 @@ engine::StepOutput DeviceModelRunner::Collect(Handle handle) {
   QANAT_CHECK(batch_ != nullptr && handle == handle_) << "no such step in flight";
   backend_.Synchronize();
   engine::StepOutput output;
-  output.sequences.resize(batch_->sequences.size());
   int row = 0;
-  for (size_t i = 0; i < output.sequences.size(); ++i) {
-    const engine::BatchSequence& sequence = batch_->sequences[i];
-    if (!sequence.sample) continue;
-    output.sequences[i] = Draw(sequence, row);
-    row += 1 + sequence.num_drafts;
+  for (const engine::BatchSequence& sequence : batch_->sequences) {
+    output.sequences.push_back(OutputOf(sequence, row));
+    row += static_cast<int>(sequence.scored.size()) + (sequence.sample ? 1 + sequence.num_drafts : 0);
   }
   batch_ = nullptr;
   return output;
 }
 
-engine::SequenceOutput DeviceModelRunner::Draw(const engine::BatchSequence& sequence, int first_row) {
+engine::SequenceOutput DeviceModelRunner::OutputOf(const engine::BatchSequence& sequence, int row) {
   engine::SequenceOutput output;
+  for (const TokenId token : sequence.scored) {
+    auto scored = scorer_.Score(backend_.Row(logits_, row++), token, sequence.scored_logprobs);
+    if (!scored.has_value()) return {.kind = engine::SequenceOutput::Kind::kFailed};
+    output.scored.push_back(*std::move(scored));
+  }
+  if (sequence.sample) Draw(sequence, row, output);
+  return output;
+}
+
+void DeviceModelRunner::Draw(const engine::BatchSequence& sequence, int first_row,
+                             engine::SequenceOutput& output) {
   const absl::Span<const TokenId> drafts = sequence.tokens.last(sequence.num_drafts);
   sampling::DrawKey key = sequence.draw;
   for (int i = 0; i <= sequence.num_drafts; ++i, ++key.position) {
-    const std::optional<TokenId> token = DrawFrom(backend_.Row(logits_, first_row + i), sequence, key);
+    const absl::Span<const float> logits = backend_.Row(logits_, first_row + i);
+    const std::optional<TokenId> token = DrawFrom(logits, sequence, key);
     if (!token.has_value()) {
       // Behind a draft it is left to the next step, which fails the same.
-      if (i == 0) output.kind = engine::SequenceOutput::Kind::kFailed;
+      if (i == 0) output = {.kind = engine::SequenceOutput::Kind::kFailed};
       break;
     }
     if (i == 0) {
@@ -63,9 +76,12 @@ engine::SequenceOutput DeviceModelRunner::Draw(const engine::BatchSequence& sequ
     } else {
       output.more.push_back(*token);
     }
+    // The row is finite: a token was drawn from it.
+    if (sequence.logprobs.has_value()) {
+      output.drawn.push_back(*scorer_.Score(logits, *token, *sequence.logprobs));
+    }
     if (i < sequence.num_drafts && drafts[i] != *token) break;
   }
-  return output;
 }
 
 std::optional<TokenId> DeviceModelRunner::DrawFrom(absl::Span<const float> logits,

@@ -8,6 +8,7 @@
 #include "worker/engine/model_runner.h"
 #include "worker/model/model.h"
 #include "worker/sampling/sampler.h"
+#include "worker/sampling/scorer.h"
 
 namespace qanat::model {
 
@@ -24,14 +25,17 @@ class DeviceModelRunner : public engine::ModelRunner {
   engine::StepOutput Collect(Handle handle) override;
 
  private:
-  // The tokens of one sequence, whose logits begin with row `first_row`.
-  engine::SequenceOutput Draw(const engine::BatchSequence& sequence, int first_row);
+  // The scores and tokens of one sequence, whose logits begin with row `row`.
+  engine::SequenceOutput OutputOf(const engine::BatchSequence& sequence, int row);
+  // The tokens, whose logits begin with row `first_row`.
+  void Draw(const engine::BatchSequence& sequence, int first_row, engine::SequenceOutput& output);
   std::optional<TokenId> DrawFrom(absl::Span<const float> logits, const engine::BatchSequence& sequence,
                                   const sampling::DrawKey& key);
 
   Model& model_;
   backend::Backend& backend_;
   sampling::Sampler sampler_;
+  sampling::Scorer scorer_;
 
   // The step in flight: null between Collect and Launch.
   const engine::ModelBatch* batch_ = nullptr;

@@ -42,6 +42,21 @@ struct LogitRules {
 // How often each token is in the output so far; with 0 the tokens that only the prompt holds.
 using TokenCounts = absl::flat_hash_map<TokenId, int32_t>;
 
+struct TokenLogprob {
+  TokenId token = 0;
+  float logprob = 0;
+
+  bool operator==(const TokenLogprob&) const = default;
+};
+
+// A token that came, and the most likely ones in its place, best first. scorer.h has the rule.
+struct ScoredToken {
+  TokenLogprob chosen;
+  std::vector<TokenLogprob> likeliest;
+
+  bool operator==(const ScoredToken&) const = default;
+};
+
 // Names one random number: the same key gives the same number on every machine, whatever else is served.
 struct DrawKey {
   uint64_t seed = 0;

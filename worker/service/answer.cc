@@ -4,16 +4,49 @@
 #include <utility>
 
 namespace qanat::service {
+namespace {
+
+// Of an id, or of what a message puts before an entry, at most.
+constexpr size_t kEntryBytes = 6;
+
+}  // namespace
 
 Answer::Answer(const text::Tokenizer& tokenizer, AnswerOptions options)
-    : options_(std::move(options)),
+    : tokenizer_(tokenizer),
+      options_(std::move(options)),
       detokenizer_(tokenizer),
       matcher_(options_.stops, options_.include_stop) {}
 
-void Answer::Append(TokenId id) {
+v1::TokenLogprob Answer::ToProto(const sampling::ScoredToken& score) const {
+  const auto fill = [this](const sampling::TokenLogprob& from, v1::TokenLogprob& to) {
+    to.set_token_id(from.token);
+    to.set_logprob(from.logprob);
+    to.set_token(std::string(tokenizer_.Bytes(from.token)));
+  };
+  v1::TokenLogprob out;
+  fill(score.chosen, out);
+  for (const sampling::TokenLogprob& likely : score.likeliest) fill(likely, *out.add_alternatives());
+  return out;
+}
+
+void Answer::AppendPrompt(const sampling::ScoredToken& score) {
+  v1::TokenLogprob& entry = *pending_.add_prompt_logprobs();
+  entry = ToProto(score);
+  pending_bytes_ += entry.ByteSizeLong() + kEntryBytes;
+}
+
+void Answer::Append(TokenId id, const sampling::ScoredToken* score) {
   if (stopped()) return;
   ++num_tokens_;
-  if (options_.token_ids) ids_.push_back(id);
+  if (options_.token_ids) {
+    pending_.add_token_ids(id);
+    pending_bytes_ += kEntryBytes;
+  }
+  if (options_.logprobs) {
+    v1::TokenLogprob& entry = *pending_.add_logprobs();
+    entry = ToProto(*score);
+    pending_bytes_ += entry.ByteSizeLong() + kEntryBytes;
+  }
   const std::vector<TokenId>& ends = options_.stop_token_ids;
   if (std::binary_search(ends.begin(), ends.end(), id)) return EndAt(id);
   Feed(detokenizer_.Append(id));
@@ -22,28 +55,31 @@ void Answer::Append(TokenId id) {
 // The token ends the answer whatever its text is: no stop string is looked for in that.
 void Answer::EndAt(TokenId stop_token) {
   stop_token_ = stop_token;
-  text_ += matcher_.Flush();
-  if (options_.include_stop) text_ += detokenizer_.Append(stop_token);
-  text_ += detokenizer_.Flush();
+  Release(matcher_.Flush());
+  if (options_.include_stop) Release(detokenizer_.Append(stop_token));
+  Release(detokenizer_.Flush());
 }
 
 void Answer::Finish() {
   if (stopped()) return;
   Feed(detokenizer_.Flush());
-  text_ += matcher_.Flush();
+  Release(matcher_.Flush());
 }
 
 void Answer::Feed(const std::string& text) {
-  if (!text.empty()) text_ += matcher_.Feed(text, /*may_end=*/num_tokens_ >= options_.min_tokens).text;
+  if (!text.empty()) Release(matcher_.Feed(text, /*may_end=*/num_tokens_ >= options_.min_tokens).text);
+}
+
+void Answer::Release(const std::string& text) {
+  pending_.mutable_text()->append(text);
+  pending_bytes_ += text.size();
 }
 
 v1::GenerateResponse Answer::Take() {
-  v1::GenerateResponse response;
+  v1::GenerateResponse response = std::exchange(pending_, {});
+  pending_bytes_ = 0;
   response.set_first_token(covered_);
   covered_ = num_tokens_;
-  response.set_text(std::exchange(text_, {}));
-  *response.mutable_token_ids() = {ids_.begin(), ids_.end()};
-  ids_.clear();
   return response;
 }
 

@@ -11,6 +11,7 @@
 #include "common/text/stop_matcher.h"
 #include "common/text/tokenizer.h"
 #include "qanat/v1/inference.pb.h"
+#include "worker/engine/request.h"
 
 namespace qanat::service {
 
@@ -20,12 +21,14 @@ struct AnswerOptions {
   int32_t min_tokens = 0;     // a stop string that ends before so many tokens is text like any other
   bool include_stop = false;  // the text holds the stop string or token that ended it
   bool token_ids = false;     // messages hold ids
+  bool logprobs = false;      // and the score of each token
 };
 
 // What: turns the output of one choice into GenerateResponses: whole characters only, nothing of a stop
 // string, positions without gap or repeat. The text of a message is certain: it never changes by what comes
 // later. Token ids, if asked for, are ready at once while text may wait for the rest of its character or of a
-// possible stop. Owns what is not yet taken; `tokenizer` outlives it. Threads: one at a time. Errors: none.
+// possible stop; so are scores. Owns what is not yet taken; `tokenizer` outlives it. Threads: one at a time.
+// Errors: none.
 //
 // Invariants
 //  1 the messages taken cover tokens 0 .. covered_ - 1, each once
@@ -34,9 +37,11 @@ class Answer {
  public:
   Answer(const text::Tokenizer& tokenizer, AnswerOptions options);
 
+  // The next token of the prompt that was scored. REQUIRES: nothing was appended yet.
+  void AppendPrompt(const sampling::ScoredToken& score);
   // The next token of the output. Ignored after a stop: the answer has ended. REQUIRES: id is in the
-  // vocabulary.
-  void Append(TokenId id);
+  // vocabulary; `score` is not null if the answer holds logprobs.
+  void Append(TokenId id, const sampling::ScoredToken* score = nullptr);
 
   // The answer has ended by other means than a stop: releases what was held back. A stop may still
   // turn up in the U+FFFD of a character that was never completed.
@@ -49,23 +54,26 @@ class Answer {
   std::optional<TokenId> stop_token() const { return stop_token_; }
   // Tokens that count: those up to the one that completed the stop.
   int32_t num_tokens() const { return num_tokens_; }
-  // There is text or are ids to take.
-  bool HasNews() const { return !text_.empty() || !ids_.empty(); }
-  size_t pending_bytes() const { return text_.size() + ids_.size() * sizeof(TokenId); }
+  // There is something to take: at most so many bytes of a message.
+  bool HasNews() const { return pending_bytes_ > 0; }
+  size_t pending_bytes() const { return pending_bytes_; }
 
-  // Everything since the last call: first_token, text, token_ids.
+  // Everything since the last call: first_token, text, token_ids, logprobs, prompt_logprobs.
   v1::GenerateResponse Take();
 
  private:
+  v1::TokenLogprob ToProto(const sampling::ScoredToken& score) const;
   void Feed(const std::string& text);
+  void Release(const std::string& text);
   void EndAt(TokenId stop_token);
 
+  const text::Tokenizer& tokenizer_;
   const AnswerOptions options_;
   text::Detokenizer detokenizer_;
   text::StopMatcher matcher_;
   std::optional<TokenId> stop_token_;
-  std::string text_;
-  std::vector<TokenId> ids_;
+  v1::GenerateResponse pending_;
+  size_t pending_bytes_ = 0;
   int32_t num_tokens_ = 0;
   int32_t covered_ = 0;
 };

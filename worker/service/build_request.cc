@@ -59,6 +59,8 @@ absl::StatusOr<engine::Request> BuildRequest(const ServiceContext& context, cons
   request.cache_namespace = call.cache_namespace;
   request.sampling = SamplingOf(params);
   request.rules = RulesOf(params, eog);
+  request.logprobs = params.logprobs;
+  request.prompt_logprobs = params.prompt_logprobs;
   request.seed = params.seed;
   request.end_tokens = params.stop_token_ids;
   if (!params.ignore_eos) request.end_tokens.insert(request.end_tokens.end(), eog.begin(), eog.end());
@@ -75,6 +77,7 @@ AnswerOptions AnswerOptionsOf(const api::GenerateParams& params) {
   options.min_tokens = params.min_tokens;
   options.include_stop = params.include_stop;
   options.token_ids = params.return_token_ids;
+  options.logprobs = params.logprobs.has_value();
   return options;
 }
 

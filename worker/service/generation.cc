@@ -1,5 +1,6 @@
 #include "worker/service/generation.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -18,9 +19,8 @@ namespace {
 // Text and ids of one stream that wait to be taken before tokens are left alone. With as much again in the
 // write under way a stream stays below 256 KiB.
 constexpr size_t kMaxPendingBytes = 64 << 10;
-// Tokens of one stream that the engine may tell ahead of the text. A page of text: enough for any reader that
-// reads at all.
-constexpr int32_t kMaxUntoldTokens = 1024;
+// One message at most, with room for what is appended last and for what a last message holds besides.
+constexpr size_t kMaxMessageBytes = (1 << 20) - (64 << 10);
 constexpr std::chrono::milliseconds kRetryAfter(500);
 
 v1::FinishReason ToProto(engine::EndReason reason) {
@@ -61,7 +61,9 @@ void Generation::Start(Call call) {
   auto params = api::ValidateGenerate(*call_.request, context_.info.model, context_.draw_seed());
   if (!params.ok()) return Refuse(params.status());
   params_ = *std::move(params);
-  answer_.emplace(context_.tokenizer, AnswerOptionsOf(params_));
+  for (int32_t i = 0; i < params_.n; ++i) {
+    choices_.emplace_back(context_.tokenizer, AnswerOptionsOf(params_), [this] { Notify(); });
+  }
   if (call_.request->has_token_ids()) return EncodeAndSubmit();
   if (context_.text_pool.TryRun([self = shared_from_this()] { self->EncodeAndSubmit(); })) return;
   Refuse(WithRetryAfter(
@@ -85,7 +87,8 @@ void Generation::EncodeAndSubmit() {
 
 void Generation::Submit(engine::Request request) {
   const auto prompt_tokens = static_cast<int32_t>(request.prompt.size());
-  request.sink = shared_from_this();
+  request.sink = SinkOf(choices_.front());
+  for (size_t i = 1; i < choices_.size(); ++i) request.other_sinks.push_back(SinkOf(choices_[i]));
   const absl::StatusOr<engine::Accepted> accepted = context_.engine.Submit(std::move(request));
   if (!accepted.ok()) return Refuse(accepted.status());
   context_.metrics.OnAccepted(prompt_tokens);
@@ -96,9 +99,15 @@ void Generation::Submit(engine::Request request) {
     aborted = aborted_;
   }
   // An Abort before accepted_ was set had nobody to tell.
-  if (aborted.has_value()) context_.engine.Cancel(accepted->id, aborted->reason);
-  ResumeIfRoom();
+  if (aborted.has_value()) {
+    for (size_t i = 0; i < choices_.size(); ++i) CancelChoice(i, aborted->reason);
+  }
   Notify();
+}
+
+// Keeps all of it while the engine has one of its choices.
+std::shared_ptr<engine::TokenSink> Generation::SinkOf(Choice& choice) {
+  return {shared_from_this(), &choice};
 }
 
 void Generation::Refuse(absl::Status status) {
@@ -109,77 +118,28 @@ void Generation::Refuse(absl::Status status) {
   Notify();
 }
 
-void Generation::Abort(engine::EndReason reason, absl::Status why) { Cancel({reason, std::move(why)}); }
+void Generation::Abort(engine::EndReason reason, absl::Status why) {
+  {
+    MutexLock lock(mu_);
+    if (aborted_.has_value() || refused_.has_value()) return;
+    aborted_ = Aborted{reason, std::move(why)};
+    if (!accepted_.has_value()) return;
+  }
+  for (size_t i = 0; i < choices_.size(); ++i) CancelChoice(i, reason);
+}
 
 absl::Status Generation::AbortedStatus() const {
   MutexLock lock(mu_);
   return aborted_.has_value() ? aborted_->why : absl::OkStatus();
 }
 
-void Generation::Cancel(Aborted aborted) {
-  std::optional<engine::Accepted> accepted;
-  const engine::EndReason reason = aborted.reason;
+void Generation::CancelChoice(size_t choice, engine::EndReason reason) {
+  uint64_t id;
   {
     MutexLock lock(mu_);
-    if (aborted_.has_value() || outcome_.has_value() || refused_.has_value()) return;
-    aborted_ = std::move(aborted);
-    accepted = accepted_;
+    id = ToInt(accepted_->id) + choice;
   }
-  if (accepted.has_value()) context_.engine.Cancel(accepted->id, reason);
-}
-
-void Generation::OnTokens(int32_t first, absl::Span<const TokenId> tokens) {
-  {
-    MutexLock lock(mu_);
-    inbox_.insert(inbox_.end(), tokens.begin(), tokens.end());
-  }
-  Notify();
-}
-
-int32_t Generation::RoomLocked() const {
-  if (reader_paused_) return 0;
-  return kMaxUntoldTokens - static_cast<int32_t>(inbox_.size() + backlog_size_);
-}
-
-int32_t Generation::Room() const {
-  MutexLock lock(mu_);
-  return RoomLocked();
-}
-
-void Generation::OnPaused() {
-  {
-    MutexLock lock(mu_);
-    paused_ = true;
-  }
-  // The reader may have caught up since the engine looked.
-  ResumeIfRoom();
-}
-
-void Generation::ResumeIfRoom() {
-  SequenceId id;
-  {
-    MutexLock lock(mu_);
-    if (!paused_ || !accepted_.has_value() || RoomLocked() < kMaxUntoldTokens / 2) return;
-    paused_ = false;
-    id = accepted_->id;
-  }
-  context_.engine.Resume(id);
-}
-
-void Generation::SetReaderPaused(bool paused) {
-  {
-    MutexLock lock(mu_);
-    reader_paused_ = paused;
-  }
-  ResumeIfRoom();
-}
-
-void Generation::OnEnd(const engine::Outcome& outcome) {
-  {
-    MutexLock lock(mu_);
-    outcome_ = outcome;
-  }
-  Notify();
+  context_.engine.Cancel(SequenceId{id}, reason);
 }
 
 void Generation::Notify() {
@@ -198,102 +158,139 @@ std::optional<uint64_t> Generation::accepted() const {
 
 void Generation::Advance() {
   if (end_.has_value()) return;
-  std::optional<engine::Outcome> outcome;
   std::optional<absl::Status> refused;
   {
     MutexLock lock(mu_);
     refused = refused_;
     // What outran Submit's return waits for it: its news follow.
-    if (accepted_.has_value()) {
-      backlog_.insert(backlog_.end(), inbox_.begin(), inbox_.end());
-      inbox_.clear();
-      outcome = outcome_;
-    }
+    if (!refused.has_value() && !accepted_.has_value()) return;
   }
   if (refused.has_value()) {
     context_.metrics.OnRefused(*refused);
     return End(*std::move(refused));
   }
-  AppendBacklog();
+  for (size_t i = 0; i < choices_.size(); ++i) AdvanceChoice(i);
+  ResumeIfRoom();
+}
+
+void Generation::ResumeIfRoom() {
+  uint64_t id;
   {
     MutexLock lock(mu_);
-    backlog_size_ = backlog_.size();
+    if (!accepted_.has_value()) return;  // Submit's news come here again
+    id = ToInt(accepted_->id);
   }
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    if (choices_[i].TakeResumption()) context_.engine.Resume(SequenceId{id + i});
+  }
+}
+
+void Generation::SetReaderPaused(bool paused) {
+  for (Choice& choice : choices_) choice.SetReaderPaused(paused);
   ResumeIfRoom();
-  if (outcome.has_value() && backlog_.empty()) Conclude(*outcome);
 }
 
-void Generation::AppendBacklog() {
-  const int32_t before = answer_->num_tokens();
-  size_t appended = 0;
-  while (appended < backlog_.size() && !answer_->stopped() && answer_->pending_bytes() < kMaxPendingBytes) {
-    answer_->Append(backlog_[appended++]);
+size_t Generation::MaxPendingBytes() const {
+  return params_.final_only ? kMaxMessageBytes : kMaxPendingBytes / choices_.size();
+}
+
+void Generation::AdvanceChoice(size_t index) {
+  Choice& choice = choices_[index];
+  if (choice.concluded()) return;
+  const bool stopped = choice.answer().stopped();
+  int32_t tokens = choice.Advance(MaxPendingBytes());
+  // An answer too large for one message is given in parts as they fill up.
+  while (params_.final_only && choice.HasBacklog()) {
+    ready_.push_back(Take(index));
+    tokens += choice.Advance(MaxPendingBytes());
   }
-  if (answer_->stopped()) {
-    // The engine ran ahead; what it drew since is nobody's.
-    backlog_.clear();
-    Cancel({engine::EndReason::kStop, absl::OkStatus()});
-  } else {
-    backlog_.erase(backlog_.begin(), backlog_.begin() + static_cast<std::ptrdiff_t>(appended));
+  if (tokens > 0 && !std::exchange(told_first_token_, true)) {
+    context_.metrics.OnFirstToken(context_.clock.Now() - arrival_);
   }
-  if (before == 0 && appended > 0) context_.metrics.OnFirstToken(context_.clock.Now() - arrival_);
-  context_.metrics.OnDelivered(answer_->num_tokens() - before);
+  context_.metrics.OnDelivered(tokens);
+  if (!stopped && choice.answer().stopped()) CancelChoice(index, engine::EndReason::kStop);
+  if (choice.ended()) Conclude(index);
 }
 
-void Generation::Conclude(const engine::Outcome& outcome) {
-  engine::EndReason reason = outcome.reason;
-  // An answer that may go on elsewhere (ERROR) keeps back what another worker will say.
-  if (reason != engine::EndReason::kError) answer_->Finish();
-  if (answer_->stopped()) reason = engine::EndReason::kStop;
-  end_load_version_ = outcome.load_version;
-  const absl::Status status = StatusOf(reason, outcome);
-  Report(reason, outcome, status);
-  last_ = LastResponse(reason, outcome);
-  End(status);
+void Generation::Conclude(size_t index) {
+  Choice& choice = choices_[index];
+  choice.Conclude();
+  const engine::Outcome& outcome = choice.outcome();
+  v1::GenerateResponse response = Take(index);
+  v1::Finish& finish = *response.mutable_finish();
+  finish.set_reason(ToProto(outcome.reason));
+  if (const auto stop = choice.answer().stop()) finish.set_stop(params_.stop[*stop]);
+  if (const auto id = choice.answer().stop_token()) finish.set_stop_token_id(*id);
+  if (!IsSuccess(outcome.reason)) OnFailure(outcome);
+  if (++num_concluded_ < choices_.size()) {
+    ready_.push_back(std::move(response));
+    return;
+  }
+  const engine::Outcome total = Total();
+  SayTotal(total, response);
+  end_load_version_ = total.load_version;
+  Report(total);
+  ready_.push_back(std::move(response));
+  End(total.status);
 }
 
-absl::Status Generation::StatusOf(engine::EndReason reason, const engine::Outcome& outcome) const {
-  if (IsSuccess(reason)) return absl::OkStatus();
+// The call cannot end well any more: what the other choices would still say is of no use.
+void Generation::OnFailure(const engine::Outcome& outcome) {
+  if (failure_.has_value()) return;
+  failure_ = Aborted{outcome.reason, StatusOf(outcome)};
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    if (!choices_[i].concluded()) CancelChoice(i, engine::EndReason::kCancelled);
+  }
+}
+
+absl::Status Generation::StatusOf(const engine::Outcome& outcome) const {
   MutexLock lock(mu_);
-  const bool ours = aborted_.has_value() && aborted_->reason == reason && !aborted_->why.ok();
+  const bool ours = aborted_.has_value() && aborted_->reason == outcome.reason && !aborted_->why.ok();
   return ours ? aborted_->why : outcome.status;
 }
 
-v1::GenerateResponse Generation::LastResponse(engine::EndReason reason, const engine::Outcome& outcome) {
-  v1::GenerateResponse response = answer_->Take();
-  response.set_request_id(params_.request_id);
-  response.mutable_finish()->set_reason(ToProto(reason));
-  if (const auto stop = answer_->stop()) response.mutable_finish()->set_stop(params_.stop[*stop]);
-  if (const auto id = answer_->stop_token()) response.mutable_finish()->set_stop_token_id(*id);
-  v1::Usage& usage = *response.mutable_usage();
-  usage.set_prompt_tokens(outcome.prompt_tokens);
-  usage.set_cached_tokens(outcome.cached_tokens);
-  usage.set_completion_tokens(answer_->num_tokens());
-  v1::Timings& timings = *response.mutable_timings();
-  *timings.mutable_queue() = api::ToProto(outcome.queue);
-  *timings.mutable_prefill() = api::ToProto(outcome.prefill);
-  *timings.mutable_decode() = api::ToProto(outcome.decode);
-  timings.set_preemptions(outcome.preemptions);
-  timings.set_recomputed_tokens(outcome.recomputed_tokens);
-  timings.add_numerics_ids(context_.info.numerics_id);
-  response.set_seed(params_.seed);
-  return response;
+engine::Outcome Generation::Total() const {
+  engine::Outcome total = choices_.front().outcome();
+  for (size_t i = 1; i < choices_.size(); ++i) {
+    const engine::Outcome& other = choices_[i].outcome();
+    total.completion_tokens += other.completion_tokens;
+    total.decode = std::max(total.decode, other.decode);
+    total.preemptions += other.preemptions;
+    total.recomputed_tokens += other.recomputed_tokens;
+    total.load_version = std::max(total.load_version, other.load_version);
+  }
+  total.status = absl::OkStatus();
+  if (failure_.has_value()) {
+    total.reason = failure_->reason;
+    total.status = failure_->why;
+  }
+  return total;
 }
 
-void Generation::Report(engine::EndReason reason, const engine::Outcome& outcome,
-                        const absl::Status& status) {
-  engine::Outcome shown = outcome;
-  shown.reason = reason;
-  shown.status = status;
-  shown.completion_tokens = answer_->num_tokens();
-  const Duration total = context_.clock.Now() - arrival_;
-  context_.metrics.OnEnded(shown, total);
+void Generation::SayTotal(const engine::Outcome& total, v1::GenerateResponse& response) const {
+  v1::Usage& usage = *response.mutable_usage();
+  usage.set_prompt_tokens(total.prompt_tokens);
+  usage.set_cached_tokens(total.cached_tokens);
+  usage.set_completion_tokens(total.completion_tokens);
+  v1::Timings& timings = *response.mutable_timings();
+  *timings.mutable_queue() = api::ToProto(total.queue);
+  *timings.mutable_prefill() = api::ToProto(total.prefill);
+  *timings.mutable_decode() = api::ToProto(total.decode);
+  timings.set_preemptions(total.preemptions);
+  timings.set_recomputed_tokens(total.recomputed_tokens);
+  timings.add_numerics_ids(context_.info.numerics_id);
+  response.set_seed(params_.seed);
+}
+
+void Generation::Report(const engine::Outcome& total) {
+  const Duration took = context_.clock.Now() - arrival_;
+  context_.metrics.OnEnded(total, took);
   SequenceId id;
   {
     MutexLock lock(mu_);
     id = accepted_->id;
   }
-  LogEnd(id, params_.request_id, shown, total);
+  LogEnd(id, params_.request_id, total, took);
 }
 
 void Generation::End(absl::Status status) {
@@ -304,10 +301,31 @@ void Generation::End(absl::Status status) {
   listener = std::move(listener_);
 }
 
+std::optional<size_t> Generation::ChoiceWithNews() const {
+  if (params_.final_only) return std::nullopt;
+  for (size_t i = 1; i <= choices_.size(); ++i) {
+    const size_t choice = (last_taken_ + i) % choices_.size();
+    if (!choices_[choice].concluded() && choices_[choice].answer().HasNews()) return choice;
+  }
+  return std::nullopt;
+}
+
+bool Generation::HasMore() const {
+  return HasResponse() || std::any_of(choices_.begin(), choices_.end(),
+                                      [](const Choice& choice) { return choice.HasBacklog(); });
+}
+
 v1::GenerateResponse Generation::TakeResponse() {
-  if (last_.has_value()) return *std::exchange(last_, std::nullopt);
-  v1::GenerateResponse response = answer_->Take();
+  if (ready_.empty()) return Take(last_taken_ = *ChoiceWithNews());
+  v1::GenerateResponse response = std::move(ready_.front());
+  ready_.pop_front();
+  return response;
+}
+
+v1::GenerateResponse Generation::Take(size_t choice) {
+  v1::GenerateResponse response = choices_[choice].Take();
   response.set_request_id(params_.request_id);
+  response.set_index(static_cast<int32_t>(choice));
   return response;
 }
 

@@ -210,14 +210,8 @@ std::vector<Refusal> ListRefusals() {
 // In range, understood, and not built: refused by name.
 std::vector<Refusal> UnhonouredRefusals() {
   return {
-      {"Choices", kUnimplemented, "sampling.n", [](auto& r) { r.mutable_sampling()->set_n(2); }},
       {"Constraint", kUnimplemented, "sampling.constraint",
        [](auto& r) { r.mutable_sampling()->mutable_constraint()->set_json_object(true); }},
-      {"Logprobs", kUnimplemented, "output.logprobs", [](auto& r) { r.mutable_output()->set_logprobs(0); }},
-      {"PromptLogprobs", kUnimplemented, "output.prompt_logprobs",
-       [](auto& r) { r.mutable_output()->set_prompt_logprobs(20); }},
-      {"FinalOnly", kUnimplemented, "output.delivery",
-       [](auto& r) { r.mutable_output()->set_delivery(v1::DELIVERY_FINAL_ONLY); }},
   };
 }
 
@@ -251,6 +245,7 @@ TEST(GenerateTest, FillsInTheDefaults) {
   EXPECT_EQ(params->frequency_penalty, 0.0f);
   EXPECT_EQ(params->repetition_penalty, 1.0f);
   EXPECT_TRUE(params->logit_bias.empty() && params->allowed_token_ids.empty());
+  EXPECT_EQ(params->n, 1);
   EXPECT_EQ(params->min_tokens, 0);
   EXPECT_TRUE(params->stop_token_ids.empty());
   EXPECT_FALSE(params->include_stop);
@@ -259,6 +254,8 @@ TEST(GenerateTest, FillsInTheDefaults) {
   EXPECT_TRUE(params->stop.empty());
   EXPECT_FALSE(params->ignore_eos);
   EXPECT_FALSE(params->return_token_ids);
+  EXPECT_FALSE(params->logprobs.has_value() || params->prompt_logprobs.has_value());
+  EXPECT_FALSE(params->final_only);
   EXPECT_EQ(params->priority, Priority::kStandard);
   EXPECT_FALSE(params->bypass_prefix_cache);
 }
@@ -280,6 +277,7 @@ TEST(GenerateTest, TakesEveryHonouredField) {
     for (int i = 0; i < 1000; ++i) (*r.mutable_sampling()->mutable_logit_bias())[i] = i == 7 ? -100 : 100;
     for (const int id : {9, 3, 9, 0}) r.mutable_sampling()->add_allowed_token_ids(id);
     r.mutable_sampling()->set_seed(0);
+    r.mutable_sampling()->set_n(16);
     r.mutable_stopping()->set_max_tokens(1 << 30);
     r.mutable_stopping()->set_min_tokens(1 << 30);
     for (const int id : {5, 999, 5}) r.mutable_stopping()->add_stop_token_ids(id);
@@ -287,7 +285,9 @@ TEST(GenerateTest, TakesEveryHonouredField) {
     for (int i = 0; i < 16; ++i) r.mutable_stopping()->add_stop(std::string(256, 'x'));
     r.mutable_stopping()->set_ignore_eos(true);
     r.mutable_output()->set_token_ids(true);
-    r.mutable_output()->set_delivery(v1::DELIVERY_DELTAS);
+    r.mutable_output()->set_logprobs(0);
+    r.mutable_output()->set_prompt_logprobs(20);
+    r.mutable_output()->set_delivery(v1::DELIVERY_FINAL_ONLY);
   });
   ASSERT_TRUE(params.ok()) << params.status();
   EXPECT_EQ(params->request_id, std::string(256, 'i'));
@@ -304,6 +304,7 @@ TEST(GenerateTest, TakesEveryHonouredField) {
   ASSERT_EQ(params->logit_bias.size(), 1000u);
   EXPECT_EQ(params->logit_bias[7], (std::pair<TokenId, float>(7, -100.0f)));
   EXPECT_EQ(params->allowed_token_ids, (std::vector<TokenId>{0, 3, 9}));
+  EXPECT_EQ(params->n, 16);
   EXPECT_EQ(params->min_tokens, 1 << 30);
   EXPECT_EQ(params->stop_token_ids, (std::vector<TokenId>{5, 999}));
   EXPECT_TRUE(params->include_stop);
@@ -312,6 +313,9 @@ TEST(GenerateTest, TakesEveryHonouredField) {
   EXPECT_EQ(params->stop.size(), 16u);
   EXPECT_TRUE(params->ignore_eos);
   EXPECT_TRUE(params->return_token_ids);
+  EXPECT_EQ(params->logprobs, 0);
+  EXPECT_EQ(params->prompt_logprobs, 20);
+  EXPECT_TRUE(params->final_only);
 }
 
 TEST(GenerateTest, AcceptsTheEndsOfRanges) {
@@ -415,6 +419,18 @@ TEST(ClipMaxTokensTest, RefusesWhatNoPoolCanHoldWithBothNumbers) {
   EXPECT_EQ(ReasonOf(status), "NEVER_FITS");
   EXPECT_THAT(std::string(status.message()), HasSubstr("65"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("64"));
+}
+
+TEST(ClipMaxTokensTest, EachChoiceTakesItsOwnTailBehindTheSharedPrompt) {
+  ServedModel model = Model();
+  GenerateParams params;
+  params.n = 3;
+  params.max_tokens = 8;
+  // Of 33 tokens two full blocks are shared; each choice has one more.
+  model.pool_tokens = (2 + 3) * 16;
+  EXPECT_TRUE(ClipMaxTokens(params, Prompt(33), model).ok());
+  params.n = 4;
+  EXPECT_EQ(ReasonOf(ClipMaxTokens(params, Prompt(33), model).status()), "NEVER_FITS");
 }
 
 // --- The other calls

@@ -88,6 +88,39 @@ TEST_F(ForwarderTest, TokenIdsReachTheCallerOnlyWhenAskedFor) {
   EXPECT_EQ(asking->responses()[0].token_ids_size(), 2);
 }
 
+TEST_F(ForwarderTest, PassesOnChoicesAndScoresAsTheyAre) {
+  AddWorkers(1);
+  ForwardRequest request = MakeRequest();
+  request.request.mutable_sampling()->set_n(2);
+  request.request.mutable_output()->set_logprobs(1);
+  request.request.mutable_output()->set_prompt_logprobs(0);
+  request.request.mutable_output()->set_delivery(v1::DELIVERY_FINAL_ONLY);
+  Start(std::move(request));
+  const CallId id = Only(0);
+  EXPECT_EQ(links_[0]->At(id).call.request.sampling().n(), 2);
+  EXPECT_EQ(links_[0]->At(id).call.request.output().delivery(), v1::DELIVERY_FINAL_ONLY);
+  for (const int choice : {1, 0}) {
+    v1::GenerateResponse news = News(0, 2);
+    news.set_index(choice);
+    news.add_logprobs()->set_logprob(-1);
+    news.add_logprobs()->set_logprob(-2);
+    if (choice == 0) news.add_prompt_logprobs()->set_logprob(-3);
+    news.mutable_finish()->set_reason(v1::FINISH_REASON_LENGTH);
+    links_[0]->Respond(id, news);
+  }
+  links_[0]->End(id, absl::OkStatus());
+  const std::vector<v1::GenerateResponse> responses = sink_->responses();
+  ASSERT_EQ(responses.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(responses[i].index(), i == 0 ? 1 : 0);
+    EXPECT_EQ(responses[i].logprobs_size(), 2);
+    EXPECT_EQ(responses[i].prompt_logprobs_size(), i == 0 ? 0 : 1);
+    EXPECT_EQ(responses[i].token_ids_size(), 0) << "not asked for";
+  }
+  EXPECT_EQ(sink_->tokens(), 4);
+  EXPECT_THAT(sink_->ends(), ElementsAre(absl::OkStatus()));
+}
+
 TEST_F(ForwarderTest, RefusesWhenNoWorkerIsReady) {
   AddWorkers(1);
   const ForwardRequest request = MakeRequest();

@@ -497,7 +497,10 @@ class CallingSink final : public TokenSink {
  public:
   std::function<void()> on_tokens = [] {};
   std::function<void()> on_end = [] {};
-  void OnTokens(int32_t, absl::Span<const TokenId>) override { on_tokens(); }
+  void OnTokens(int32_t, absl::Span<const TokenId>, absl::Span<const sampling::ScoredToken>) override {
+    on_tokens();
+  }
+  void OnPromptScores(int32_t, absl::Span<const sampling::ScoredToken>) override {}
   void OnEnd(const Outcome&) override { on_end(); }
 };
 

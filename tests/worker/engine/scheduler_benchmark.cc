@@ -102,7 +102,8 @@ class InstantRunner final : public ModelRunner {
 
 class SilentSink final : public TokenSink {
  public:
-  void OnTokens(int32_t, absl::Span<const TokenId>) override {}
+  void OnTokens(int32_t, absl::Span<const TokenId>, absl::Span<const sampling::ScoredToken>) override {}
+  void OnPromptScores(int32_t, absl::Span<const sampling::ScoredToken>) override {}
   void OnEnd(const Outcome&) override {}
 };
 

@@ -1,5 +1,6 @@
 #include "worker/model/device_model_runner.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -83,6 +84,45 @@ TEST_F(DeviceModelRunnerTest, UsesEachSequencesOwnParametersAndKey) {
   }
   EXPECT_NE(output.sequences[1].token, output.sequences[2].token);
   EXPECT_EQ(Run({greedy}).sequences[0].token, output.sequences[0].token);
+}
+
+// Of prompt and drawn tokens, in whatever chunks: the same bits as from the logits themselves.
+TEST_F(DeviceModelRunnerTest, ScoresTokensByTheRawLogits) {
+  const std::vector<TokenId> ids = {5, 6, 7, 8, 9, 10, 11};
+  std::vector<sampling::ScoredToken> expected;
+  sampling::Scorer scorer;
+  golden_.Run(ids, 64, [&](size_t position, absl::Span<const float> logits) {
+    const TokenId next = position + 1 < ids.size() ? ids[position + 1] : golden::Best(logits);
+    expected.push_back(*scorer.Score(logits, next, 4));
+  });
+  sampling::LogitRules rules;
+  rules.bias = {{3, 50}};  // changes what is drawn, not how likely it was
+  for (const size_t chunk : {1, 3, 7}) {
+    std::vector<sampling::ScoredToken> scored;
+    for (size_t first = 0; first < ids.size(); first += chunk) {
+      const size_t end = std::min(first + chunk, ids.size());
+      BatchSequence part =
+          Part({&ids[first], end - first}, static_cast<int>(first), 0, /*sample=*/end == ids.size());
+      part.logprobs = 4;
+      part.scored_logprobs = 4;
+      part.scored = absl::MakeConstSpan(ids).subspan(first + 1, std::min(end, ids.size() - 1) - first);
+      // Beside others, which have rows of their own.
+      auto output = Run({Part(ids, 0, 4, true), part, Part(ids, 0, 8, true)}).sequences[1];
+      scored.insert(scored.end(), output.scored.begin(), output.scored.end());
+      scored.insert(scored.end(), output.drawn.begin(), output.drawn.end());
+    }
+    EXPECT_EQ(scored, expected) << "chunks of " << chunk;
+  }
+  BatchSequence biased = Part(ids, 0, 0, true);
+  const sampling::TokenCounts counts;
+  biased.rules = &rules;
+  biased.counts = &counts;
+  biased.logprobs = 4;
+  const auto output = Run({biased}).sequences[0];
+  EXPECT_EQ(output.token, 3);
+  EXPECT_EQ(output.drawn[0].chosen.token, 3);
+  EXPECT_EQ(output.drawn[0].likeliest, expected.back().likeliest);
+  EXPECT_LT(output.drawn[0].chosen.logprob, output.drawn[0].likeliest[0].logprob);
 }
 
 // Keys and values that are not numbers, where an earlier step should have left some: that row fails alone.

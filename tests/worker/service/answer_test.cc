@@ -179,6 +179,27 @@ TEST_F(AnswerTest, AStopStringThatEndsTooEarlyIsText) {
   EXPECT_EQ(answer.num_tokens(), 4);
 }
 
+TEST_F(AnswerTest, ScoresGoAtOnceAndStopWhereTheAnswerDoes) {
+  AnswerOptions options = Options({"xyz"}, false);
+  options.logprobs = true;
+  Answer answer(*tokenizer_, options);
+  answer.AppendPrompt({{fakes::ByteToken('p'), -1}, {{fakes::ByteToken('q'), -0.5f}}});
+  for (const char c : std::string("xyzw")) {
+    const sampling::ScoredToken score = {{fakes::ByteToken(c), -2}, {}};
+    answer.Append(fakes::ByteToken(c), &score);
+    if (c == 'x') {
+      const v1::GenerateResponse first = answer.Take();
+      EXPECT_EQ(first.text(), "");
+      ASSERT_EQ(first.logprobs_size(), 1);
+      EXPECT_EQ(first.logprobs(0).token(), "x");
+      ASSERT_EQ(first.prompt_logprobs_size(), 1);
+      EXPECT_EQ(first.prompt_logprobs(0).alternatives(0).token(), "q");
+      EXPECT_EQ(first.prompt_logprobs(0).alternatives(0).logprob(), -0.5f);
+    }
+  }
+  EXPECT_EQ(answer.Take().logprobs_size(), 2) << "none behind the stop";
+}
+
 // --- Random answers against the whole text, matched at once
 // ----------------------------------------------------
 

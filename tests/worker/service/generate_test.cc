@@ -8,8 +8,7 @@
 #include "common/text/utf8.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/worker/service/scripted_runner.h"
-#include "tests/worker/service/service_fixture.h"
+#include "tests/worker/service/generate_fixture.h"
 #include "worker/service/generation.h"
 
 namespace qanat::service {
@@ -17,60 +16,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint64_t kSeed = 5;
 constexpr char kFire[] = "\xF0\x9F\x94\xA5";
 
-std::vector<TokenId> Bytes(std::string_view text) {
-  std::vector<TokenId> ids;
-  for (const char c : text) ids.push_back(fakes::ByteToken(c));
-  return ids;
-}
-
-class GenerateTest : public ::testing::Test {
- protected:
-  GenerateTest() { Start({}); }
-
-  void Start(FixtureOptions options) {
-    worker_.reset();
-    worker_ = std::make_unique<Worker>(runner_, std::move(options));
-    channel_ = worker_->Connect();
-    stub_ = v1::InferenceService::NewStub(channel_);
-  }
-
-  // The model will answer `text` and then EOS.
-  void Script(std::string_view text) {
-    std::vector<TokenId> script = Bytes(text);
-    script.push_back(worker_->tokenizer().eos());
-    runner_.SetScript(kSeed, std::move(script));
-  }
-
-  static v1::GenerateRequest Request(int32_t max_tokens = 0) {
-    v1::GenerateRequest request;
-    request.set_text("prompt");
-    request.mutable_sampling()->set_seed(kSeed);
-    request.mutable_output()->set_token_ids(true);
-    if (max_tokens > 0) request.mutable_stopping()->set_max_tokens(max_tokens);
-    return request;
-  }
-
-  Heard Generate(const v1::GenerateRequest& request) {
-    grpc::ClientContext context;
-    return Generate(request, context);
-  }
-  Heard Generate(const v1::GenerateRequest& request, grpc::ClientContext& context) {
-    Heard heard;
-    const auto reader = stub_->Generate(&context, request);
-    for (v1::GenerateResponse message; reader->Read(&message);) heard.messages.push_back(message);
-    heard.status = rpc::FromGrpc(reader->Finish());
-    ExpectLaws(heard);
-    return heard;
-  }
-
-  ScriptedRunner runner_{fakes::ByteToken('x')};
-  std::unique_ptr<Worker> worker_;
-  std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1::InferenceService::Stub> stub_;
-};
+using GenerateTest = GenerateFixture;
 
 TEST_F(GenerateTest, StreamsTheWholeAnswerAndEndsOnce) {
   Script("hello world");
@@ -282,6 +230,171 @@ TEST_F(GenerateTest, RefusesMinTokensThatMaskAllThatIsAllowed) {
   const Heard heard = Generate(request);
   EXPECT_EQ(heard.status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(FieldOf(heard.status), "stopping.min_tokens");
+}
+
+// --- Log-probabilities and delivery
+// ------------------------------------------------------------------------------------
+
+std::vector<v1::TokenLogprob> Logprobs(const Heard& heard) {
+  std::vector<v1::TokenLogprob> all;
+  for (const auto& message : heard.messages) {
+    all.insert(all.end(), message.logprobs().begin(), message.logprobs().end());
+  }
+  return all;
+}
+
+TEST_F(GenerateTest, ScoresEveryTokenWithItsBytes) {
+  Script(std::string("a") + kFire);
+  v1::GenerateRequest request = Request();
+  request.mutable_output()->set_logprobs(2);
+  const Heard heard = Generate(request);
+  ASSERT_TRUE(heard.status.ok()) << heard.status;
+  const auto logprobs = Logprobs(heard);
+  ASSERT_EQ(static_cast<int>(logprobs.size()), heard.last().usage().completion_tokens());
+  const std::string bytes = std::string("a") + kFire;
+  for (size_t i = 0; i < logprobs.size(); ++i) {
+    EXPECT_EQ(logprobs[i].token_id(), heard.ids()[i]);
+    EXPECT_EQ(logprobs[i].token(), i < bytes.size() ? bytes.substr(i, 1) : "")
+        << "one byte, or the end token";
+    EXPECT_EQ(logprobs[i].logprob(), ScriptedRunner::LogprobAt(static_cast<uint32_t>(i)));
+    EXPECT_EQ(logprobs[i].alternatives_size(), 2);
+  }
+  request.mutable_output()->clear_logprobs();
+  EXPECT_TRUE(Logprobs(Generate(request)).empty());
+}
+
+TEST_F(GenerateTest, ScoresThePromptBeforeTheFirstToken) {
+  Script("ab");
+  v1::GenerateRequest request = Request();
+  request.mutable_output()->set_prompt_logprobs(1);
+  const Heard heard = Generate(request);
+  ASSERT_TRUE(heard.status.ok()) << heard.status;
+  std::string bytes;
+  for (const auto& message : heard.messages) {
+    EXPECT_TRUE(message.prompt_logprobs().empty() || message.first_token() == 0);
+    for (const auto& scored : message.prompt_logprobs()) bytes += scored.token();
+  }
+  EXPECT_EQ(bytes, "rompt");
+  EXPECT_TRUE(Logprobs(heard).empty());
+}
+
+TEST_F(GenerateTest, FinalOnlyIsOneMessage) {
+  Script("hello world, and so on");
+  const Heard deltas = Generate(Request());
+  v1::GenerateRequest request = Request();
+  request.mutable_output()->set_delivery(v1::DELIVERY_FINAL_ONLY);
+  request.mutable_output()->set_logprobs(1);
+  request.mutable_output()->set_prompt_logprobs(0);
+  const Heard heard = Generate(request);
+  ASSERT_TRUE(heard.status.ok()) << heard.status;
+  ASSERT_EQ(heard.messages.size(), 1u);
+  EXPECT_EQ(heard.text(), deltas.text());
+  EXPECT_EQ(heard.ids(), deltas.ids());
+  EXPECT_EQ(heard.last().logprobs_size(), heard.last().usage().completion_tokens());
+  EXPECT_EQ(heard.last().prompt_logprobs_size(), 5);
+}
+
+TEST_F(GenerateTest, FinalOnlyTellsHowFarItCameBeforeItFailed) {
+  Script("abc");
+  runner_.FailAt(kSeed, 2);
+  v1::GenerateRequest request = Request();
+  request.mutable_output()->set_delivery(v1::DELIVERY_FINAL_ONLY);
+  const Heard heard = Generate(request);
+  EXPECT_EQ(heard.status.code(), absl::StatusCode::kInternal);
+  ASSERT_EQ(heard.messages.size(), 1u);
+  EXPECT_EQ(heard.text(), "ab");
+  EXPECT_EQ(heard.last().finish().reason(), v1::FINISH_REASON_ERROR);
+}
+
+TEST_F(GenerateTest, AMessageThatWouldPassAMebibyteIsSplit) {
+  FixtureOptions options;
+  options.context_length = 6000;
+  options.num_blocks = 400;
+  Start(options);
+  for (const auto delivery : {v1::DELIVERY_FINAL_ONLY, v1::DELIVERY_DELTAS}) {
+    v1::GenerateRequest request = Request(5);
+    request.mutable_token_ids()->mutable_ids()->Resize(5000, fakes::ByteToken('p'));
+    request.mutable_output()->set_prompt_logprobs(20);
+    request.mutable_output()->set_delivery(delivery);
+    const Heard heard = Generate(request);
+    ASSERT_TRUE(heard.status.ok()) << heard.status;
+    ASSERT_GT(heard.messages.size(), 1u);
+    int scored = 0;
+    for (const auto& message : heard.messages) {
+      EXPECT_LE(message.ByteSizeLong(), size_t{1} << 20);
+      EXPECT_TRUE(message.prompt_logprobs().empty() || message.first_token() == 0);
+      scored += message.prompt_logprobs_size();
+    }
+    EXPECT_EQ(scored, 4999);
+    EXPECT_EQ(heard.text(), "xxxxx");
+    EXPECT_EQ(heard.ids().size(), 5u);
+  }
+}
+
+// --- Choices
+// ------------------------------------------------------------------------------------
+
+TEST_F(GenerateTest, ChoicesHaveTheirOwnTextAndEndAndOneStatus) {
+  Script("first");
+  for (uint32_t choice = 1; choice < 4; ++choice) {
+    runner_.SetScript(kSeed, Bytes(std::string(choice, 'a') + "bcdef"), choice);
+  }
+  for (const auto delivery : {v1::DELIVERY_DELTAS, v1::DELIVERY_FINAL_ONLY}) {
+    v1::GenerateRequest request = Request(8);
+    request.mutable_sampling()->set_n(4);
+    request.mutable_stopping()->add_stop("cd");
+    request.mutable_output()->set_delivery(delivery);
+    const Heard heard = Generate(request);
+    ASSERT_TRUE(heard.status.ok()) << heard.status;
+    EXPECT_EQ(heard.text(0), "first");
+    for (int choice = 1; choice < 4; ++choice) {
+      EXPECT_EQ(heard.text(choice), std::string(choice, 'a') + "b");
+      EXPECT_EQ(heard.finish(choice).stop(), "cd");
+    }
+    EXPECT_EQ(heard.last().usage().prompt_tokens(), 6) << "once";
+    EXPECT_EQ(heard.last().usage().completion_tokens(), 6 + 4 + 5 + 6);
+    if (delivery == v1::DELIVERY_FINAL_ONLY) {
+      EXPECT_EQ(heard.messages.size(), 4u);
+    }
+  }
+  EXPECT_TRUE(worker_->WaitUntilIdle());
+}
+
+TEST_F(GenerateTest, TheFirstChoiceIsTheAnswerWithoutOthers) {
+  Script("the one");
+  const Heard alone = Generate(Request());
+  v1::GenerateRequest request = Request();
+  request.mutable_sampling()->set_n(2);
+  request.mutable_stopping()->set_max_tokens(20);
+  EXPECT_EQ(Generate(request).text(0), alone.text());
+}
+
+TEST_F(GenerateTest, AChoiceThatFailsEndsTheCallAndTheOthers) {
+  runner_.FailAt(kSeed, 3);  // of any choice
+  v1::GenerateRequest request = Request(200);
+  request.mutable_sampling()->set_n(3);
+  const Heard heard = Generate(request);
+  EXPECT_EQ(heard.status.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(heard.finish(0).reason(), v1::FINISH_REASON_ERROR);
+  EXPECT_TRUE(heard.last().has_usage());
+  EXPECT_TRUE(worker_->WaitUntilIdle());
+}
+
+TEST_F(GenerateTest, CancellingEndsEveryChoice) {
+  for (const int steps : {0, 1, 5}) {
+    runner_.Allow(steps);
+    grpc::ClientContext context;
+    v1::GenerateRequest request = Request();
+    request.mutable_sampling()->set_n(5);
+    const auto reader = stub_->Generate(&context, request);
+    runner_.WaitUntilHeld();
+    context.TryCancel();
+    for (v1::GenerateResponse message; reader->Read(&message);) {
+    }
+    EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+    runner_.Allow(-1);
+    EXPECT_TRUE(worker_->WaitUntilIdle());
+  }
 }
 
 // A15.

@@ -38,6 +38,14 @@ EngineOptions MakeOptions(Dice& dice) {
   return options;
 }
 
+// As many choices as the pool can hold, `wanted` at most.
+int32_t FittingChoices(const SimRequest& request, const EngineOptions& options, int32_t wanted) {
+  const int32_t total = request.length + request.max_tokens;
+  const int32_t each = (total + options.block_size - 1) / options.block_size;
+  const int32_t shared = options.prefix_cache ? (request.length - 1) / options.block_size : 0;
+  return std::clamp((options.num_blocks - shared) / (each - shared), 1, wanted);
+}
+
 SimRequest DrawRequest(Dice& dice, const EngineOptions& options) {
   const int32_t largest = std::min(options.context_length, options.num_blocks * options.block_size);
   SimRequest request;
@@ -51,6 +59,9 @@ SimRequest DrawRequest(Dice& dice, const EngineOptions& options) {
   request.bypass_prefix_cache = dice.OneIn(8);
   request.other_namespace = dice.OneIn(8);
   request.may_stop = dice.OneIn(4);
+  if (dice.OneIn(4)) request.choices = FittingChoices(request, options, 2 + dice.Below(3));
+  request.logprobs = dice.OneIn(4);
+  request.prompt_logprobs = dice.OneIn(6);
   request.penalized = dice.OneIn(3);
   if (dice.OneIn(8)) request.deadline_ms = 1 + dice.Below(60);
   return request;
@@ -121,6 +132,8 @@ Request MakeRequest(const SimRequest& sim, int32_t vocabulary) {
   if (sim.may_stop) {
     request.end_tokens = {static_cast<TokenId>(random() % 1000), static_cast<TokenId>(random() % 30)};
   }
+  if (sim.logprobs) request.logprobs = 2;
+  if (sim.prompt_logprobs) request.prompt_logprobs = 1;
   if (sim.penalized) {
     auto rules = std::make_shared<sampling::LogitRules>();
     rules->repetition_penalty = 1.1f;
@@ -144,7 +157,9 @@ std::string Describe(const History& history) {
                     ", priority ", static_cast<int>(r.priority),
                     r.bypass_prefix_cache ? ", bypasses the cache" : "",
                     r.other_namespace ? ", other namespace" : "", r.may_stop ? ", may stop" : "",
-                    r.penalized ? ", penalized" : "");
+                    r.penalized ? ", penalized" : "", r.logprobs ? ", logprobs" : "",
+                    r.choices > 1 ? absl::StrCat(", ", r.choices, " choices") : std::string(),
+                    r.prompt_logprobs ? ", prompt logprobs" : "");
     if (r.deadline_ms > 0) absl::StrAppend(&text, ", deadline ", r.deadline_ms, " ms");
     text += '\n';
   }

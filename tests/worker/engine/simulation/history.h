@@ -22,7 +22,10 @@ struct SimRequest {
   bool greedy = true;
   bool bypass_prefix_cache = false;
   bool other_namespace = false;
-  bool may_stop = false;   // has end tokens
+  bool may_stop = false;  // has end tokens
+  int32_t choices = 1;
+  bool logprobs = false;
+  bool prompt_logprobs = false;
   bool penalized = false;  // what is drawn goes by the tokens that came
   Priority priority = Priority::kStandard;
   int32_t deadline_ms = 0;  // after its submission; 0: none

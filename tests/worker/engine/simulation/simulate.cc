@@ -93,12 +93,17 @@ class Run {
   }
 
  private:
-  fakes::RecordingSink& SinkOf(const Request& request) const {
-    return static_cast<fakes::RecordingSink&>(*request.sink);
+  fakes::RecordingSink& SinkOf(const Request& request, int32_t choice = 0) const {
+    return static_cast<fakes::RecordingSink&>(
+        *(choice == 0 ? request.sink : request.other_sinks[choice - 1]));
   }
   bool AllEnded() const {
     return std::all_of(requests_.begin(), requests_.end(), [this](const auto& request) {
-      return !request.has_value() || SinkOf(*request).ended();
+      if (!request.has_value()) return true;
+      for (int32_t choice = 0; choice < request->num_choices(); ++choice) {
+        if (!SinkOf(*request, choice).ended()) return false;
+      }
+      return true;
     });
   }
 
@@ -129,6 +134,9 @@ class Run {
     if (sim.deadline_ms > 0) request.deadline = clock_.Now() + std::chrono::milliseconds(sim.deadline_ms);
     sinks_[index] = std::make_shared<StallingSink>();
     request.sink = sinks_[index];
+    for (int32_t choice = 1; choice < sim.choices; ++choice) {
+      request.other_sinks.push_back(std::make_shared<fakes::RecordingSink>());
+    }
     const auto accepted = engine_.Submit(request);
     QANAT_CHECK(accepted.ok()) << accepted.status();
     ids_[index] = accepted->id;
@@ -156,26 +164,48 @@ class Run {
     int64_t submitted = 0;
     for (const auto& request : requests_) {
       if (!request.has_value()) continue;
-      ++submitted;
-      CheckAnswer(*request);
+      submitted += request->num_choices();
+      for (int32_t choice = 0; choice < request->num_choices(); ++choice) CheckAnswer(*request, choice);
     }
-    QANAT_CHECK(metrics_.ends == submitted) << "every accepted request ends once";
+    QANAT_CHECK(metrics_.ends == submitted) << "every choice of an accepted request ends once";
   }
 
-  void CheckAnswer(const Request& request) {
-    const Outcome outcome = SinkOf(request).outcome();
-    const std::vector<TokenId> tokens = SinkOf(request).tokens();
-    std::vector<TokenId> answer =
-        fakes::FakeModelRunner::Answer(request, history_.options.context_length, history_.vocabulary);
+  void CheckAnswer(const Request& request, int32_t choice) {
+    const Outcome outcome = SinkOf(request, choice).outcome();
+    const std::vector<TokenId> tokens = SinkOf(request, choice).tokens();
+    std::vector<TokenId> answer = fakes::FakeModelRunner::Answer(
+        request, history_.options.context_length, history_.vocabulary, static_cast<uint32_t>(choice));
     QANAT_CHECK(outcome.completion_tokens == static_cast<int32_t>(tokens.size()));
     const bool complete = tokens.size() == answer.size();
     ++(complete ? metrics_.tally.complete : metrics_.tally.broken_off);
     QANAT_CHECK(complete || outcome.reason != EndReason::kLength);
     QANAT_CHECK(tokens.size() <= answer.size());
+    CheckScores(request, choice, tokens);
     answer.resize(tokens.size());
     QANAT_CHECK(tokens == answer) << "the answer depends on who else is served";
     QANAT_CHECK(outcome.status.ok() ==
                 (outcome.reason == EndReason::kStop || outcome.reason == EndReason::kLength));
+  }
+
+  // Whole if the prompt was computed, and what was told of it in any case.
+  void CheckScores(const Request& request, int32_t choice, const std::vector<TokenId>& output) const {
+    std::vector<TokenId> tokens = request.prompt;
+    tokens.insert(tokens.end(), output.begin(), output.end());
+    const auto check = [&](const std::vector<sampling::ScoredToken>& scores, size_t first,
+                           int32_t likeliest) {
+      for (size_t i = 0; i < scores.size(); ++i) {
+        const auto context = absl::MakeConstSpan(tokens).first(first + i);
+        QANAT_CHECK(scores[i] == fakes::FakeModelRunner::Score(context, tokens[first + i], likeliest,
+                                                               history_.vocabulary));
+      }
+    };
+    const fakes::RecordingSink& sink = SinkOf(request, choice);
+    QANAT_CHECK(sink.scores().size() == (request.logprobs.has_value() ? output.size() : 0));
+    check(sink.scores(), request.prompt.size(), request.logprobs.value_or(0));
+    const size_t scored = request.prompt_logprobs.has_value() && choice == 0 ? request.prompt.size() - 1 : 0;
+    QANAT_CHECK(sink.prompt_scores().size() <= scored);
+    QANAT_CHECK(output.empty() || sink.prompt_scores().size() == scored);
+    check(sink.prompt_scores(), 1, request.prompt_logprobs.value_or(0));
   }
 
   void CheckClean() const {
