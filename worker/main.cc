@@ -134,11 +134,9 @@ api::WorkerInfo InfoOf(const Flags& flags, const Device& device, bool chat, cons
 // outlives it. Threads: main's; loop() is for the engine thread.
 class Worker {
  public:
-  Worker(const Flags& flags, const hash::HashKey& key, Device& device,
-         std::unique_ptr<text::Tokenizer> tokenizer)
+  Worker(const Flags& flags, const hash::HashKey& key, Device& device)
       : flags_(flags),
-        tokenizer_(std::move(tokenizer)),
-        template_(LoadTemplate(flags, *tokenizer_)),
+        template_(LoadTemplate(flags, *device.model.tokenizer)),
         info_(InfoOf(flags, device, template_ != nullptr, key, random_.Draw())),
         metrics_(exporter_, flags.model_id),
         publisher_(info_.epoch, {}, clock_, [this] { return service::LoadOf(engine_, loop_, clock_); }),
@@ -148,7 +146,7 @@ class Worker {
         text_pool_(Threads(), kTextQueue),
         stream_pool_(Threads(), kStreamQueue),
         context_{engine_,
-                 *tokenizer_,
+                 *device.model.tokenizer,
                  template_.get(),
                  info_,
                  key,
@@ -228,7 +226,6 @@ class Worker {
   const Flags& flags_;
   RealClock clock_;
   RandomSource random_;
-  std::unique_ptr<text::Tokenizer> tokenizer_;
   std::unique_ptr<text::ChatTemplate> template_;
   const api::WorkerInfo info_;
   metrics::Exporter exporter_;
@@ -253,8 +250,7 @@ class Worker {
 template <typename Attach>
 absl::Status Serve(const Flags& flags, const hash::HashKey& key, Device& device,
                    rpc::TerminationSignals& signals, Attach attach) {
-  QANAT_ASSIGN_OR_RETURN(auto tokenizer, text::Tokenizer::Create(device.model.vocabulary));
-  Worker worker(flags, key, device, std::move(tokenizer));
+  Worker worker(flags, key, device);
   std::thread engine_thread = attach(worker.loop());
   const absl::Status started = worker.Start();
   if (started.ok()) spdlog::info("signal {}: draining", signals.Wait());

@@ -47,6 +47,10 @@ class GgufBuilder {
         return;
       }
     }
+    Append(key, type, std::move(bytes));
+  }
+  // The same for a key that is known to be new: does not look.
+  void Append(const std::string& key, uint32_t type, std::string bytes) {
     keys_.push_back({key, type, std::move(bytes)});
   }
   void AddTwice(const std::string& key) {

@@ -1,11 +1,14 @@
 // The programs as people run them.
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
+#include "tests/fakes/gguf_builder.h"
+#include "tests/fakes/temporary_file.h"
 #include "tests/integration/cluster.h"
 
 namespace qanat::integration {
@@ -79,6 +82,32 @@ TEST(RouterCommandLineTest, AnAddressThatIsTakenIsSaid) {
   const Outcome outcome = Router({"--workers=127.0.0.1:1", "--listen", router.address});
   EXPECT_EQ(outcome.exit, 1);
   EXPECT_THAT(outcome.errors, HasSubstr("cannot listen on"));
+}
+
+TEST(WorkerCommandLineTest, AMalformedModelEndsItByFileKeyAndReason) {
+  const struct {
+    std::function<void(fakes::GgufBuilder&)> spoil;
+    const char* said;
+  } cases[] = {
+      {[](fakes::GgufBuilder& b) { b.magic = "GGML"; }, ": magic: not a GGUF file"},
+      {[](fakes::GgufBuilder& b) { b.SetU32("general.alignment", 0); }, ": general.alignment: 0 is no power"},
+      {[](fakes::GgufBuilder& b) { b.num_tensors = uint64_t{1} << 63; },
+       ": tensor count: 9223372036854775808"},
+      {[](fakes::GgufBuilder& b) { b.SetU32("tokenizer.ggml.eos_token_id", 0xffffffff); },
+       ": tokenizer.ggml.eos_token_id: id 4294967295 is outside"},
+      {[](fakes::GgufBuilder& b) { b.SetString("tokenizer.ggml.pre", "unheard-of"); },
+       ": tokenizer.ggml.pre: "},
+  };
+  for (const auto& one : cases) {
+    fakes::GgufBuilder builder = fakes::TinyLlama();
+    one.spoil(builder);
+    const fakes::TemporaryFile file(builder.Build());
+    const Outcome outcome = RunToEnd({Program("qanat-worker"), "--model", file.path(), "--listen",
+                                      "127.0.0.1:0", "--threads", "1", "--kv-blocks", "16"});
+    EXPECT_EQ(outcome.exit, 1) << one.said;
+    EXPECT_THAT(outcome.errors, HasSubstr(file.path() + one.said));
+    EXPECT_EQ(outcome.output, "") << "it said that it is ready";
+  }
 }
 
 TEST(QanatCommandLineTest, SaysWhatFailedAndWhatMayHelp) {

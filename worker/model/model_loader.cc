@@ -1,5 +1,8 @@
 #include "worker/model/model_loader.h"
 
+#include <utility>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
@@ -24,6 +27,13 @@ absl::Status ResolveLimits(const ModelConfig& config, StepLimits& limits) {
   return absl::OkStatus();
 }
 
+// What knows nothing of files (a tokenizer, a backend) cannot name the one at fault.
+absl::Status NamingFile(const std::string& path, const absl::Status& status) {
+  if (absl::StartsWith(status.message(), path)) return status;
+  absl::Status named(status.code(), absl::StrCat(path, ": ", status.message()));
+  return FieldOf(status).empty() ? named : WithField(named, FieldOf(status));
+}
+
 }  // namespace
 
 absl::StatusOr<LoadedModel> LoadModel(const std::string& path, backend::Backend& backend, StepLimits limits) {
@@ -31,8 +41,13 @@ absl::StatusOr<LoadedModel> LoadModel(const std::string& path, backend::Backend&
   LoadedModel loaded;
   QANAT_ASSIGN_OR_RETURN(loaded.config, ReadModelConfig(*file));
   QANAT_RETURN_IF_ERROR(ResolveLimits(loaded.config, limits));
-  QANAT_ASSIGN_OR_RETURN(loaded.vocabulary, ReadVocabulary(*file));
-  QANAT_ASSIGN_OR_RETURN(loaded.model, CreateDecoder(*file, loaded.config, backend, limits));
+  QANAT_ASSIGN_OR_RETURN(text::Vocabulary vocabulary, ReadVocabulary(*file));
+  auto tokenizer = text::Tokenizer::Create(std::move(vocabulary));
+  if (!tokenizer.ok()) return NamingFile(path, tokenizer.status());
+  loaded.tokenizer = *std::move(tokenizer);
+  auto model = CreateDecoder(*file, loaded.config, backend, limits);
+  if (!model.ok()) return NamingFile(path, model.status());
+  loaded.model = *std::move(model);
   loaded.fingerprint = hash::Fingerprint(file->bytes());
   return loaded;
 }

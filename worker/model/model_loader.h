@@ -19,7 +19,7 @@ namespace qanat::model {
 
 struct LoadedModel {
   ModelConfig config;
-  text::Vocabulary vocabulary;
+  std::unique_ptr<text::Tokenizer> tokenizer;
   std::unique_ptr<Model> model;  // the backend outlives it
   // 32 hex digits over the whole file: equal on every machine for equal files.
   std::string fingerprint;

@@ -56,7 +56,7 @@ TEST(ModelLoaderTest, LoadsConfigVocabularyAndFingerprint) {
   EXPECT_EQ(config.rope_base, 10000);
   EXPECT_TRUE(config.tied_embeddings);
   EXPECT_EQ(config.qkv_size(), 64);
-  EXPECT_EQ(loaded->vocabulary.tokens.size(), 8u);
+  EXPECT_EQ(loaded->tokenizer->size(), 8);
   EXPECT_EQ(loaded->fingerprint.size(), 32u);
   EXPECT_EQ(loaded->model->limits().max_context, 64);
   EXPECT_EQ(loaded->model->limits().max_logit_rows, 8);

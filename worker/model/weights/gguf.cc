@@ -1,17 +1,11 @@
 #include "worker/model/weights/gguf.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
@@ -29,14 +23,6 @@ T Load(const std::byte* data) {
   return value;
 }
 
-// Closes a descriptor at the end of a scope; the mapping outlives it.
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) close(fd);
-  }
-};
-
 absl::Status Missing(const GgufFile& file, std::string_view key) {
   return WithField(absl::NotFoundError(absl::StrCat(file.name(), ": ", View(key), ": missing")), key);
 }
@@ -51,19 +37,9 @@ absl::StatusOr<T> Or(absl::StatusOr<T> value, T otherwise) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GgufFile>> GgufFile::Open(const std::string& path) {
-  const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.fd < 0) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
-  struct stat info {};
-  if (fstat(file.fd, &info) != 0) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
-  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
-  const size_t size = static_cast<size_t>(info.st_size);
-  if (size == 0) return absl::InvalidArgumentError(absl::StrCat(path, ": magic: the file is empty"));
-  void* const mapping = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
-  if (mapping == MAP_FAILED) return absl::InternalError(absl::StrCat(path, ": mmap: ", std::strerror(errno)));
-  std::unique_ptr<GgufFile> gguf(new GgufFile(path));
-  gguf->mapping_ = mapping;
-  gguf->bytes_ = {static_cast<const std::byte*>(mapping), size};
-  QANAT_RETURN_IF_ERROR(GgufParser(*gguf).Run());
+  QANAT_ASSIGN_OR_RETURN(MappedFile mapping, MappedFile::Open(path));
+  QANAT_ASSIGN_OR_RETURN(std::unique_ptr<GgufFile> gguf, Parse(path, mapping.bytes()));
+  gguf->mapping_ = std::move(mapping);
   return gguf;
 }
 
@@ -75,15 +51,8 @@ absl::StatusOr<std::unique_ptr<GgufFile>> GgufFile::Parse(std::string name,
   return gguf;
 }
 
-GgufFile::~GgufFile() {
-  if (mapping_ != nullptr) munmap(mapping_, bytes_.size());
-}
-
 absl::Status GgufFile::Error(std::string_view subject, std::string_view reason) const {
-  // Names come from the file: shown so that they can neither flood a log nor forge a line of it.
-  constexpr size_t kShown = 96;
-  const std::string shown = absl::CHexEscape(View(subject.substr(0, kShown)));
-  return WithField(absl::InvalidArgumentError(absl::StrCat(name_, ": ", shown, ": ", View(reason))), shown);
+  return FileError(name_, subject, reason);
 }
 
 absl::StatusOr<const GgufFile::Value*> GgufFile::Find(std::string_view key) const {

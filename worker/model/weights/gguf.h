@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "worker/backend/backend.h"
+#include "worker/model/weights/mapped_file.h"
 
 namespace qanat::model {
 
@@ -45,16 +46,15 @@ struct GgufTensor {
 // file.
 class GgufFile {
  public:
-  // Bounds that no real model reaches: they keep what a hostile file can make us allocate under 50 MB.
+  // Bounds that no real model reaches: what a file that is refused makes us allocate stays under 50 MB.
   static constexpr uint64_t kMaxKeys = 1 << 16;
   static constexpr uint64_t kMaxTensors = 1 << 17;
-  static constexpr uint64_t kMaxArrayElements = 1 << 21;
+  static constexpr uint64_t kMaxArrayElements = 1 << 19;
   static constexpr uint32_t kMaxAlignment = 1 << 20;
 
   static absl::StatusOr<std::unique_ptr<GgufFile>> Open(const std::string& path);
   // The same over bytes in memory, which outlive the result; `name` stands for the file in errors.
   static absl::StatusOr<std::unique_ptr<GgufFile>> Parse(std::string name, absl::Span<const std::byte> bytes);
-  ~GgufFile();
   GgufFile(const GgufFile&) = delete;
   GgufFile& operator=(const GgufFile&) = delete;
 
@@ -119,7 +119,7 @@ class GgufFile {
   absl::StatusOr<const Value*> FindArray(std::string_view key) const;
 
   std::string name_;
-  void* mapping_ = nullptr;  // null when the bytes are someone else's
+  MappedFile mapping_;  // of nothing when the bytes are someone else's
   absl::Span<const std::byte> bytes_;
   absl::flat_hash_map<std::string_view, Value> values_;
   std::vector<GgufTensor> tensors_;

@@ -17,8 +17,7 @@ constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
 constexpr std::string_view kMerges = "tokenizer.ggml.merges";
 constexpr std::string_view kEmbedding = "token_embd.weight";
 
-absl::Status ReadTokens(const GgufFile& file, Vocabulary& vocabulary) {
-  // The count is checked before anything is allocated for it.
+absl::StatusOr<uint64_t> ReadCount(const GgufFile& file) {
   QANAT_ASSIGN_OR_RETURN(const uint64_t count, file.GetArraySize(kTokens));
   const GgufTensor* embedding = file.FindTensor(kEmbedding);
   if (embedding == nullptr) return file.Error(kEmbedding, "missing tensor");
@@ -26,6 +25,10 @@ absl::Status ReadTokens(const GgufFile& file, Vocabulary& vocabulary) {
     return file.Error(kTokens,
                       absl::StrCat(count, " tokens, but token_embd.weight has ", embedding->rows(), " rows"));
   }
+  return count;
+}
+
+absl::Status ReadTokens(const GgufFile& file, Vocabulary& vocabulary) {
   QANAT_ASSIGN_OR_RETURN(const std::vector<std::string_view> tokens, file.GetStrings(kTokens));
   vocabulary.tokens.assign(tokens.begin(), tokens.end());
   return absl::OkStatus();
@@ -83,7 +86,7 @@ absl::Status ReadScores(const GgufFile& file, Vocabulary& vocabulary) {
 }
 
 // -1 when the file names none.
-absl::StatusOr<TokenId> ReadId(const GgufFile& file, std::string_view key, size_t vocab_size) {
+absl::StatusOr<TokenId> ReadId(const GgufFile& file, std::string_view key, uint64_t vocab_size) {
   if (!file.Has(key)) return TokenId{-1};
   QANAT_ASSIGN_OR_RETURN(const uint32_t id, file.GetU32(key));
   if (id >= vocab_size) {
@@ -92,8 +95,7 @@ absl::StatusOr<TokenId> ReadId(const GgufFile& file, std::string_view key, size_
   return static_cast<TokenId>(id);
 }
 
-absl::Status ReadSpecialIds(const GgufFile& file, Vocabulary& vocabulary) {
-  const size_t size = vocabulary.tokens.size();
+absl::Status ReadSpecialIds(const GgufFile& file, uint64_t size, Vocabulary& vocabulary) {
   QANAT_ASSIGN_OR_RETURN(vocabulary.bos, ReadId(file, "tokenizer.ggml.bos_token_id", size));
   QANAT_ASSIGN_OR_RETURN(vocabulary.eos, ReadId(file, "tokenizer.ggml.eos_token_id", size));
   QANAT_ASSIGN_OR_RETURN(vocabulary.unk, ReadId(file, "tokenizer.ggml.unknown_token_id", size));
@@ -141,11 +143,13 @@ absl::StatusOr<Vocabulary> ReadVocabulary(const GgufFile& file) {
   QANAT_ASSIGN_OR_RETURN(vocabulary.chat_template, file.GetStringOr("tokenizer.chat_template", ""));
   QANAT_ASSIGN_OR_RETURN(vocabulary.add_space_prefix,
                          file.GetBoolOr("tokenizer.ggml.add_space_prefix", vocabulary.model == "llama"));
+  // Everything that is cheap to check comes before what takes memory for each token.
+  QANAT_ASSIGN_OR_RETURN(const uint64_t count, ReadCount(file));
+  QANAT_RETURN_IF_ERROR(ReadSpecialIds(file, count, vocabulary));
   QANAT_RETURN_IF_ERROR(ReadTokens(file, vocabulary));
   QANAT_RETURN_IF_ERROR(ReadKinds(file, vocabulary));
   QANAT_RETURN_IF_ERROR(ReadMerges(file, vocabulary));
   QANAT_RETURN_IF_ERROR(ReadScores(file, vocabulary));
-  QANAT_RETURN_IF_ERROR(ReadSpecialIds(file, vocabulary));
   AddEndMarkers(vocabulary);
   return vocabulary;
 }
