@@ -69,6 +69,7 @@ FILES = {
     "worker/parallel/gloo_": {"gloo"},
     "worker/parallel/nccl_": {"nccl"},
     "worker/backend/cuda_": {"cuda"},
+    "worker/model/weights/safetensors_header": {"json"},
     "kernels/cuda/": {"cuda"},
 }
 ENGINE_INTERFACES = {"worker/engine/model_runner.h", "worker/engine/request.h", "worker/engine/engine_metrics.h"}

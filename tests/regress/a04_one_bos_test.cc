@@ -1,5 +1,5 @@
-// A04: BOS was put in front of a prompt whose template had already written it, or left out where the model was
-// trained with it.
+// A04: BOS was put in front of a prompt whose template had already written it, or left out where the model
+// was trained with it.
 #include <algorithm>
 #include <memory>
 #include <string>

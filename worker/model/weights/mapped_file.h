@@ -31,7 +31,8 @@ class MappedFile {
 };
 
 // INVALID_ARGUMENT "<file>: <subject>: <reason>", the subject (a key, a tensor's name) being the field at
-// fault. Subjects come from files: they are shown so that they can neither flood a log nor forge a line of it.
+// fault. Subjects come from files: they are shown so that they can neither flood a log nor forge a line of
+// it.
 absl::Status FileError(std::string_view file, std::string_view subject, std::string_view reason);
 
 }  // namespace qanat::model
