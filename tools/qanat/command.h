@@ -19,5 +19,6 @@ Command AddTokenize(CLI::App& qanat);
 Command AddModels(CLI::App& qanat);
 Command AddCluster(CLI::App& qanat);
 Command AddBench(CLI::App& qanat);
+Command AddInspect(CLI::App& qanat);
 
 }  // namespace qanat::tools

@@ -16,8 +16,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(tools::kExitStatuses);
   const std::vector<tools::Command> commands = {tools::AddGenerate(app), tools::AddTokenize(app),
-                                                tools::AddModels(app), tools::AddCluster(app),
-                                                tools::AddBench(app)};
+                                                tools::AddModels(app),   tools::AddCluster(app),
+                                                tools::AddBench(app),    tools::AddInspect(app)};
   for (const tools::Command& command : commands) command.app->footer(tools::kExitStatuses);
   constexpr int kUsage = 2;
   try {

@@ -18,16 +18,17 @@ using backend::Weight;
 
 constexpr std::string_view kRopeDivisors = "rope_freqs.weight";
 
+// Walks the tensors that a config asks for; without a backend it only looks at them.
 class Loader {
  public:
-  Loader(const GgufFile& file, const ModelConfig& config, Backend& backend)
+  Loader(const GgufFile& file, const ModelConfig& config, Backend* backend)
       : file_(file), config_(config), backend_(backend), tensors_(file) {}
 
   absl::StatusOr<DecoderWeights> Load(int max_context) {
     DecoderWeights weights;
     QANAT_ASSIGN_OR_RETURN(const HostMatrix embedding,
                            Matrix("token_embd", config_.vocab_size, config_.hidden_size));
-    QANAT_ASSIGN_OR_RETURN(weights.embedding, backend_.LoadMatrix({&embedding, 1}));
+    QANAT_ASSIGN_OR_RETURN(weights.embedding, Keep({&embedding, 1}));
     for (int layer = 0; layer < config_.num_layers; ++layer) {
       QANAT_ASSIGN_OR_RETURN(weights.layers.emplace_back(), LoadLayer(absl::StrCat("blk.", layer, ".")));
     }
@@ -45,7 +46,17 @@ class Loader {
 
   absl::StatusOr<Weight> Norm(const std::string& name, int size) {
     QANAT_ASSIGN_OR_RETURN(const HostMatrix vector, tensors_.Vector(name + ".weight", size));
-    return backend_.LoadVector(vector);
+    return KeepVector(vector);
+  }
+
+  // Stacked, see Backend.
+  absl::StatusOr<Weight> Keep(absl::Span<const HostMatrix> parts) {
+    if (backend_ == nullptr) return Weight();
+    return backend_->LoadMatrix(parts);
+  }
+  absl::StatusOr<Weight> KeepVector(const HostMatrix& vector) {
+    if (backend_ == nullptr) return Weight();
+    return backend_->LoadVector(vector);
   }
 
   absl::StatusOr<LayerWeights> LoadLayer(const std::string& prefix) {
@@ -65,7 +76,7 @@ class Loader {
     QANAT_ASSIGN_OR_RETURN(const HostMatrix query, Matrix(prefix + "attn_q", config_.q_size(), hidden));
     QANAT_ASSIGN_OR_RETURN(const HostMatrix key, Matrix(prefix + "attn_k", config_.kv_size(), hidden));
     QANAT_ASSIGN_OR_RETURN(const HostMatrix value, Matrix(prefix + "attn_v", config_.kv_size(), hidden));
-    QANAT_ASSIGN_OR_RETURN(layer.qkv, backend_.LoadMatrix({query, key, value}));
+    QANAT_ASSIGN_OR_RETURN(layer.qkv, Keep({query, key, value}));
     if (config_.style.qkv_bias) {
       QANAT_ASSIGN_OR_RETURN(layer.qkv_bias, LoadBias(prefix));
     }
@@ -74,7 +85,7 @@ class Loader {
       QANAT_ASSIGN_OR_RETURN(layer.k_norm, Norm(prefix + "attn_k_norm", config_.head_dim));
     }
     QANAT_ASSIGN_OR_RETURN(const HostMatrix output, Matrix(prefix + "attn_output", hidden, config_.q_size()));
-    QANAT_ASSIGN_OR_RETURN(layer.output, backend_.LoadMatrix({output}));
+    QANAT_ASSIGN_OR_RETURN(layer.output, Keep({output}));
     return absl::OkStatus();
   }
 
@@ -90,7 +101,7 @@ class Loader {
     QANAT_RETURN_IF_ERROR(append("attn_k.bias", config_.kv_size()));
     QANAT_RETURN_IF_ERROR(append("attn_v.bias", config_.kv_size()));
     const std::string name = prefix + "attn_qkv.bias";
-    return backend_.LoadVector({name, backend::DType::kF32, 1, config_.qkv_size(), joined});
+    return KeepVector({name, backend::DType::kF32, 1, config_.qkv_size(), joined});
   }
 
   absl::Status LoadFeedForward(const std::string& prefix, LayerWeights& layer) {
@@ -99,9 +110,9 @@ class Loader {
     QANAT_ASSIGN_OR_RETURN(layer.ffn_norm, Norm(prefix + "ffn_norm", hidden));
     QANAT_ASSIGN_OR_RETURN(const HostMatrix gate, Matrix(prefix + "ffn_gate", ffn, hidden));
     QANAT_ASSIGN_OR_RETURN(const HostMatrix up, Matrix(prefix + "ffn_up", ffn, hidden));
-    QANAT_ASSIGN_OR_RETURN(layer.gate_up, backend_.LoadMatrix({gate, up}));
+    QANAT_ASSIGN_OR_RETURN(layer.gate_up, Keep({gate, up}));
     QANAT_ASSIGN_OR_RETURN(const HostMatrix down, Matrix(prefix + "ffn_down", hidden, ffn));
-    QANAT_ASSIGN_OR_RETURN(layer.down, backend_.LoadMatrix({down}));
+    QANAT_ASSIGN_OR_RETURN(layer.down, Keep({down}));
     return absl::OkStatus();
   }
 
@@ -109,11 +120,12 @@ class Loader {
   absl::StatusOr<Weight> LoadHead(const HostMatrix& embedding, Weight loaded_embedding) {
     if (config_.tied_embeddings) return loaded_embedding;
     QANAT_ASSIGN_OR_RETURN(const HostMatrix head, Matrix("output", config_.vocab_size, config_.hidden_size));
-    if (head.type == embedding.type &&
+    // Looking alone reads no weights.
+    if (backend_ != nullptr && head.type == embedding.type &&
         std::memcmp(head.data.data(), embedding.data.data(), head.data.size()) == 0) {
       return loaded_embedding;
     }
-    return backend_.LoadMatrix({head});
+    return Keep({head});
   }
 
   absl::Status LoadRopes(int max_context, DecoderWeights& weights) {
@@ -128,6 +140,7 @@ class Loader {
                                       " bytes, more than the model itself: set a lower limit"));
     }
     QANAT_ASSIGN_OR_RETURN(const std::vector<float> divisors, RopeDivisors());
+    if (backend_ == nullptr) return absl::OkStatus();
     weights.rope =
         Load(MakeRopeTable(config_.rope_base, config_.rope_scaling, divisors, config_.head_dim, max_context));
     if (config_.window > 0) {
@@ -138,7 +151,7 @@ class Loader {
   }
 
   Weight Load(const RopeTable& table) {
-    return backend_.LoadRope(table.cos, table.sin, config_.head_dim / 2, config_.style.rope);
+    return backend_->LoadRope(table.cos, table.sin, config_.head_dim / 2, config_.style.rope);
   }
 
   // Empty when the file has none.
@@ -159,15 +172,20 @@ class Loader {
 
   const GgufFile& file_;
   const ModelConfig& config_;
-  Backend& backend_;
+  Backend* const backend_;
   TensorReader tensors_;
 };
 
 }  // namespace
 
+absl::Status CheckDecoderTensors(const GgufFile& file, const ModelConfig& config, int max_context) {
+  return Loader(file, config, nullptr).Load(max_context).status();
+}
+
 absl::StatusOr<DecoderWeights> LoadDecoderWeights(const GgufFile& file, const ModelConfig& config,
                                                   int max_context, Backend& backend) {
-  return Loader(file, config, backend).Load(max_context);
+  QANAT_RETURN_IF_ERROR(CheckDecoderTensors(file, config, max_context));
+  return Loader(file, config, &backend).Load(max_context);
 }
 
 }  // namespace qanat::model

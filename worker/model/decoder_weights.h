@@ -34,8 +34,11 @@ struct DecoderWeights {
   backend::Weight local_rope;  // of local layers
 };
 
-// Errors as GgufFile's, naming the tensor: missing, of another shape or type than the config asks for, or one
-// that nothing would use.
+// Whether a file has the tensors that its config asks for. Errors as GgufFile's, naming the tensor: missing,
+// of another shape or type, or one that nothing would use. Reads no weights and takes no memory for them.
+absl::Status CheckDecoderTensors(const GgufFile& file, const ModelConfig& config, int max_context);
+
+// Checks all of that before the first weight is moved. Errors of the backend beside.
 absl::StatusOr<DecoderWeights> LoadDecoderWeights(const GgufFile& file, const ModelConfig& config,
                                                   int max_context, backend::Backend& backend);
 

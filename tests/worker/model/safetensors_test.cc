@@ -24,10 +24,9 @@ using testing::Pair;
 
 using Bytes = std::vector<std::byte>;
 
-constexpr char kTwo[] =
-    R"({"__metadata__":{"format":"pt","note":"\u00e9\"x\""},)"
-    R"("b":{"dtype":"BF16","shape":[2,3],"data_offsets":[8,20]},)"
-    R"("a":{"data_offsets":[0,8],"shape":[],"dtype":"I64"}})";
+constexpr char kTwo[] = R"({"__metadata__":{"format":"pt","note":"\u00e9\"x\""},)"
+                        R"("b":{"dtype":"BF16","shape":[2,3],"data_offsets":[8,20]},)"
+                        R"("a":{"data_offsets":[0,8],"shape":[],"dtype":"I64"}})";
 
 absl::Status StatusOf(const Bytes& bytes) { return SafeTensorsFile::Parse("m.safetensors", bytes).status(); }
 absl::Status StatusOf(std::string_view header, size_t data_bytes = 0) {
@@ -62,7 +61,8 @@ TEST(SafeTensorsTest, AFileMayBeEmptyOrPadded) {
   EXPECT_TRUE(StatusOf("{}").ok());
   EXPECT_TRUE(StatusOf("{}\r \t\n").ok());
   EXPECT_TRUE(StatusOf(R"({"__metadata__":{}}      )").ok());
-  EXPECT_TRUE(StatusOf("{ \"t\" : {\"shape\" : [ 1 ] ,\n\"dtype\":\"U8\", \"data_offsets\":[0,1] } }", 1).ok());
+  EXPECT_TRUE(
+      StatusOf("{ \"t\" : {\"shape\" : [ 1 ] ,\n\"dtype\":\"U8\", \"data_offsets\":[0,1] } }", 1).ok());
 }
 
 TEST(SafeTensorsTest, TensorsWithoutElementsLieBetweenOthers) {
@@ -78,10 +78,10 @@ TEST(SafeTensorsTest, TensorsWithoutElementsLieBetweenOthers) {
 
 TEST(SafeTensorsTest, KnowsEveryTypeAndItsSize) {
   const std::pair<const char*, int> kBits[] = {
-      {"BOOL", 8},        {"U8", 8},           {"I8", 8},   {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8},
-      {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},  {"I16", 16}, {"U16", 16},    {"F16", 16},    {"BF16", 16},
-      {"I32", 32},        {"U32", 32},         {"F32", 32}, {"F64", 64},    {"I64", 64},    {"U64", 64},
-      {"C64", 64},        {"F4", 4},           {"F6_E2M3", 6}, {"F6_E3M2", 6}};
+      {"BOOL", 8},        {"U8", 8},          {"I8", 8},      {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8},
+      {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16},    {"BF16", 16},
+      {"I32", 32},        {"U32", 32},        {"F32", 32},    {"F64", 64},    {"I64", 64},    {"U64", 64},
+      {"C64", 64},        {"F4", 4},          {"F6_E2M3", 6}, {"F6_E3M2", 6}};
   for (const auto& [name, bits] : kBits) {
     const auto bytes = static_cast<uint64_t>(bits);
     EXPECT_TRUE(StatusOf(Tensor(name, "[4,2]", 0, bytes), bytes).ok()) << name;
@@ -114,12 +114,14 @@ TEST_P(WrongSafeTensorsTest, IsRefusedByFileSubjectAndReason) {
 INSTANTIATE_TEST_SUITE_P(
     Json, WrongSafeTensorsTest,
     testing::Values(
-        Wrong{"empty", "", 0, "header", "does not begin"}, Wrong{"an array", "[]", 0, "header", "begin with '{'"},
+        Wrong{"empty", "", 0, "header", "does not begin"},
+        Wrong{"an array", "[]", 0, "header", "begin with '{'"},
         Wrong{"a blank first", " {}", 0, "header", "begin with '{'"},
         Wrong{"a byte order mark", "\xEF\xBB\xBF{}", 0, "header", "begin with '{'"},
         Wrong{"cut", "{", 0, "header", "not JSON"}, Wrong{"two objects", "{}{}", 0, "header", "not JSON"},
         Wrong{"words behind", "{} x", 0, "header", "not JSON"},
-        Wrong{"a comment", "{/* */}", 0, "header", "not JSON"}, Wrong{"a comma", "{,}", 0, "header", "not JSON"},
+        Wrong{"a comment", "{/* */}", 0, "header", "not JSON"},
+        Wrong{"a comma", "{,}", 0, "header", "not JSON"},
         Wrong{"a zero behind", std::string("{}\0", 3), 0, "header", "zero byte"},
         Wrong{"no UTF-8", "{\"\xff\":1}", 0, "header", "not JSON in UTF-8"},
         Wrong{"half a surrogate", R"({"\ud800":1})", 0, "header", "not JSON"},
@@ -156,7 +158,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"a fraction", Tensor("U8", "[1.0]", 0, 1), 1, "t", "no 64-bit integer"},
         Wrong{"a dimension of 2^64", Tensor("U8", "[18446744073709551616]", 0, 0), 0, "t",
               "no 64-bit integer"},
-        Wrong{"a dimension as text", Tensor("U8", "[\"1\"]", 0, 1), 1, "t", "a string where a number must be"},
+        Wrong{"a dimension as text", Tensor("U8", "[\"1\"]", 0, 1), 1, "t",
+              "a string where a number must be"},
         Wrong{"a product that overflows", Tensor("I32", "[2,18446744073709551614]", 0, 16), 16, "t",
               "overflows"},
         Wrong{"bits that overflow", Tensor("I32", "[2,9223372036854775807]", 0, 16), 16, "t", "overflows"},
@@ -221,9 +224,8 @@ TEST(SafeTensorsTest, BoundsWhatAHeaderCanMakeItKeep) {
   EXPECT_THAT(std::string(StatusOf(long_text).message()), HasSubstr("a string of more than"));
   const std::string long_name = "{\"" + many(1 << 22, [](uint64_t) { return "\\\""; });
   EXPECT_THAT(std::string(StatusOf(long_name).message()), HasSubstr("a string of more than"));
-  const std::string many_bytes = many(17, [](uint64_t i) {
-    return absl::StrCat("\"", i, "\":\"", std::string(1 << 20, 'x'), "\"");
-  });
+  const std::string many_bytes =
+      many(17, [](uint64_t i) { return absl::StrCat("\"", i, "\":\"", std::string(1 << 20, 'x'), "\""); });
   EXPECT_THAT(std::string(StatusOf(R"({"__metadata__":{)" + many_bytes + "}}").message()),
               HasSubstr("bytes in all"));
 }
@@ -236,7 +238,8 @@ TEST(SafeTensorsTest, SurvivesAnyChangeOfItsHeader) {
   int read = 0;
   for (int round = 0; round < 30000; ++round) {
     Bytes bytes = whole;
-    for (int i = 0; i <= round % 3; ++i) bytes[random() % (bytes.size() - 20)] = static_cast<std::byte>(random() % 128);
+    for (int i = 0; i <= round % 3; ++i)
+      bytes[random() % (bytes.size() - 20)] = static_cast<std::byte>(random() % 128);
     const auto file = SafeTensorsFile::Parse("m.safetensors", bytes);
     if (!file.ok()) continue;
     ++read;

@@ -46,6 +46,7 @@ struct GgufTensor {
 // file.
 class GgufFile {
  public:
+  static constexpr uint32_t kVersion = 3;
   // Bounds that no real model reaches: what a file that is refused makes us allocate stays under 50 MB.
   static constexpr uint64_t kMaxKeys = 1 << 16;
   static constexpr uint64_t kMaxTensors = 1 << 17;

@@ -12,7 +12,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "GGUF is read where it lies");
 
-constexpr uint32_t kVersion = 3;
 constexpr uint64_t kMaxNameBytes = 65535;
 constexpr uint32_t kMaxDims = 4;
 // The least bytes that an entry of each table can take.
@@ -69,9 +68,9 @@ absl::Status GgufParser::ReadHeader() {
   }
   uint32_t version = 0;
   if (!Read(version)) return Cut("version");
-  if (version != kVersion) {
-    return absl::UnimplementedError(
-        absl::StrCat(file_.name(), ": version: ", version, " is not supported, only ", kVersion, " is"));
+  if (version != GgufFile::kVersion) {
+    return absl::UnimplementedError(absl::StrCat(file_.name(), ": version: ", version,
+                                                 " is not supported, only ", GgufFile::kVersion, " is"));
   }
   if (!Read(num_tensors_)) return Cut("tensor count");
   if (!Read(num_keys_)) return Cut("key count");

@@ -12,10 +12,10 @@ namespace qanat::model {
 namespace {
 
 constexpr SafeTensorsType kTypes[] = {
-    {"BOOL", 8},       {"F4", 4},          {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},   {"I8", 8},
-    {"F8_E5M2", 8},    {"F8_E4M3", 8},     {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
-    {"I16", 16},       {"U16", 16},        {"F16", 16},    {"BF16", 16},   {"I32", 32}, {"U32", 32},
-    {"F32", 32},       {"C64", 64},        {"F64", 64},    {"I64", 64},    {"U64", 64},
+    {"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6},     {"U8", 8},          {"I8", 8},
+    {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"I16", 16},
+    {"U16", 16},    {"F16", 16},    {"BF16", 16},   {"I32", 32},        {"U32", 32},        {"F32", 32},
+    {"C64", 64},    {"F64", 64},    {"I64", 64},    {"U64", 64},
 };
 
 // The bytes that the shape takes. The product is formed from the left, so that a later 0 does not mend an
@@ -46,8 +46,8 @@ absl::Status CheckPlace(const SafeTensorsFile& file, const SafeTensorEntry& entr
   }
   QANAT_ASSIGN_OR_RETURN(const uint64_t bytes, BytesOf(file, entry.tensor));
   if (entry.end - entry.begin != bytes) {
-    return file.Error(name, absl::StrCat("has ", entry.end - entry.begin, " bytes; its shape and dtype take ",
-                                         bytes));
+    return file.Error(
+        name, absl::StrCat("has ", entry.end - entry.begin, " bytes; its shape and dtype take ", bytes));
   }
   return absl::OkStatus();
 }
@@ -85,7 +85,8 @@ absl::Status SafeTensorsFile::Read() {
   if (bytes_.size() < sizeof(length)) return Error("header length", "the file ends inside it");
   std::memcpy(&length, bytes_.data(), sizeof(length));
   if (length > kMaxHeaderBytes) {
-    return Error("header length", absl::StrCat(length, " bytes are more than the limit of ", kMaxHeaderBytes));
+    return Error("header length",
+                 absl::StrCat(length, " bytes are more than the limit of ", kMaxHeaderBytes));
   }
   if (length > bytes_.size() - sizeof(length)) {
     return Error("header length",

@@ -47,8 +47,8 @@ struct SafeTensor {
 
 // What: the contents of one file, checked once and whole at Open; data is read when it is touched. Owns the
 // mapping of the file; every view that it hands out lives as long as it does. Threads: any, it never changes.
-// Errors: as GgufFile's: "<file>: <tensor, key or part>: <reason>". No input reaches a CHECK, throws, or reads
-// outside the file.
+// Errors: as GgufFile's: "<file>: <tensor, key or part>: <reason>". No input reaches a CHECK, throws, or
+// reads outside the file.
 //
 // The rules are those of the format's own library, and where it is laxer than the format's text, the text's:
 // no key comes twice, no key is unknown, and the header begins with '{'.
@@ -59,7 +59,7 @@ class SafeTensorsFile {
   static constexpr uint64_t kMaxTensors = 1 << 16;
   static constexpr uint64_t kMaxDims = 32;
   static constexpr uint64_t kMaxTexts = 1 << 16;          // of the metadata
-  static constexpr uint64_t kMaxStringBytes = 4 << 20;   // of one name or text
+  static constexpr uint64_t kMaxStringBytes = 4 << 20;    // of one name or text
   static constexpr uint64_t kMaxStringsBytes = 16 << 20;  // of all of them
 
   static absl::StatusOr<std::unique_ptr<SafeTensorsFile>> Open(const std::string& path);

@@ -68,7 +68,8 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool end_array() override {
-    if (place_ == Place::kOffsetPair && num_offsets_ != 2) return Fail(key_, "data_offsets must be two numbers");
+    if (place_ == Place::kOffsetPair && num_offsets_ != 2)
+      return Fail(key_, "data_offsets must be two numbers");
     return Go(Place::kTensor);
   }
 
@@ -100,7 +101,9 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool number_integer(int64_t) override { return Unexpected("a negative number"); }
-  bool number_float(double, const std::string&) override { return Unexpected("a number that is no 64-bit integer"); }
+  bool number_float(double, const std::string&) override {
+    return Unexpected("a number that is no 64-bit integer");
+  }
   bool null() override { return Unexpected("null"); }
   bool boolean(bool) override { return Unexpected("a bool"); }
   bool binary(nlohmann::json::binary_t&) override { return Unexpected("binary data"); }
@@ -142,9 +145,9 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
     return false;
   }
   bool Unexpected(std::string_view what) {
-    constexpr std::string_view kExpected[] = {
-        "an object", "an entry", "an object", "a text",   "a text",  "a field",
-        "a string",  "an array", "a number",  "an array", "a number"};
+    constexpr std::string_view kExpected[] = {"an object", "an entry", "an object", "a text",
+                                              "a text",    "a field",  "a string",  "an array",
+                                              "a number",  "an array", "a number"};
     return Fail(place_ == Place::kOutside ? kHeader : key_,
                 absl::StrCat(std::string(what), " where ", std::string(kExpected[static_cast<int>(place_)]),
                              " must be"));

@@ -24,8 +24,8 @@ struct SafeTensorsHeader {
   std::vector<std::pair<std::string, std::string>> metadata;
 };
 
-// `file` names the file in errors, see SafeTensorsFile. No key of the metadata comes twice; whether a tensor does
-// is for the caller to see.
+// `file` names the file in errors, see SafeTensorsFile. No key of the metadata comes twice; whether a tensor
+// does is for the caller to see.
 absl::StatusOr<SafeTensorsHeader> ReadSafeTensorsHeader(std::string_view file, std::string_view json);
 
 }  // namespace qanat::model
