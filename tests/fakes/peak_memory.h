@@ -12,7 +12,8 @@
 namespace qanat::fakes {
 
 // What: resident memory since it was made, beyond what was resident then. Pages of mapped files count too.
-// Threads: one; one at a time in a process. Under sanitizers the figures mean nothing: they keep freed memory.
+// Threads: one; one at a time in a process. Under sanitizers the figures mean nothing: they keep freed
+// memory.
 class PeakMemory {
  public:
   PeakMemory() {

@@ -267,5 +267,18 @@ TEST_F(A22LargeGgufTest, AsManyTokensAsAreAllowedTakeLittle) {
   ExpectRefused(builder, "tokenizer.ggml.merges", "merge 524287 names a token that is absent");
 }
 
+// Each of them ends generations: looking for it among all those before took minutes.
+TEST_F(A22LargeGgufTest, AnEndMarkerInEveryTokenTakesLittle) {
+  constexpr size_t kTokens = GgufFile::kMaxArrayElements;
+  GgufBuilder builder = TinyLlama();
+  builder.SetStrings("tokenizer.ggml.tokens", std::vector<std::string>(kTokens, "<|im_end|>"));
+  builder.SetI32s("tokenizer.ggml.token_type", std::vector<int32_t>(kTokens, 3));
+  builder.Remove("tokenizer.ggml.merges");
+  GgufBuilder::Tensor& embedding = builder.TensorNamed("token_embd.weight");
+  embedding.dims = {1, kTokens};
+  embedding.bytes = 4 * kTokens;
+  ExpectRefused(builder, "tokenizer.ggml.tokens", "tokens 0 and 1 are both");
+}
+
 }  // namespace
 }  // namespace qanat::model

@@ -123,14 +123,14 @@ void AddEndMarkers(Vocabulary& vocabulary) {
       "<|eot_id|>", "<|eom_id|>",      "<|im_end|>",    "<|end|>",           "<|return|>",
       "<|call|>",   "<|end_of_text|>", "<|endoftext|>", "<end_of_turn>",     "<EOT>",
       "_<EOT>",     "[EOT]",           "[EOS]",         "<end_of_utterance>"};
+  // Ids come once each, so that only those that the file named can be there already.
+  const std::vector<TokenId> named = vocabulary.eog;
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     const TokenKind kind = vocabulary.kinds[id];
     if (kind != TokenKind::kControl && kind != TokenKind::kUserDefined) continue;
     if (!kMarkers.contains(vocabulary.tokens[id])) continue;
     const TokenId end = static_cast<TokenId>(id);
-    if (std::find(vocabulary.eog.begin(), vocabulary.eog.end(), end) == vocabulary.eog.end()) {
-      vocabulary.eog.push_back(end);
-    }
+    if (std::find(named.begin(), named.end(), end) == named.end()) vocabulary.eog.push_back(end);
   }
 }
 
