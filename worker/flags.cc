@@ -34,7 +34,7 @@ struct Raw {
   std::string watchdog = "10s";
   std::string class_defaults = "1s,10s,10m";
   // One value is built, the others are refused by name.
-  std::string inter_token_target = "off";
+  std::string inter_token_target = "100ms";
   std::string device = "cpu";
   std::string kv_dtype = "auto";
   std::string eviction = "lru";
@@ -80,12 +80,13 @@ void AddEngine(CLI::App& app, Flags& flags, Raw& raw) {
   cli::AddFlag(app, "prefix-cache", raw.prefix_cache, "on or off");
   cli::AddFlag(app, "speculation", raw.speculation,
                "lookup (drafts from the text so far; the same bytes) or off");
+  cli::AddFlag(app, "inter-token-target", raw.inter_token_target,
+               "bound on a step's predicted time while sequences decode in it, or off");
   cli::AddFlag(app, "class-defaults", raw.class_defaults,
                "when a request without a deadline is due: interactive,standard,batch");
 }
 
 void AddUnbuilt(CLI::App& app, Raw& raw) {
-  cli::AddFlag(app, "inter-token-target", raw.inter_token_target, "off; not built yet");
   cli::AddFlag(app, "device", raw.device, "cpu; cuda, cuda-emu and sim are not built yet");
   cli::AddFlag(app, "kv-dtype", raw.kv_dtype,
                "auto: bf16, or float32 for the reference kernels; int8 is not built yet");
@@ -107,7 +108,6 @@ absl::Status CheckBuilt(const Raw& raw, const Flags& flags) {
     const std::string& value;
     std::string built;
   } kOnly[] = {
-      {"--inter-token-target", raw.inter_token_target, "off"},
       {"--device", raw.device, "cpu"},
       {"--kv-dtype", raw.kv_dtype == "auto" ? kv_dtype : raw.kv_dtype, kv_dtype},
       {"--eviction", raw.eviction, "lru"},
@@ -152,6 +152,11 @@ absl::Status ReadNumbers(const Raw& raw, Flags& flags) {
   QANAT_RETURN_IF_ERROR(cli::ReadNumber("--chunk-tokens", raw.chunk_tokens, engine.chunk_tokens));
   QANAT_RETURN_IF_ERROR(cli::ReadNumber("--queue-requests", raw.queue_requests, engine.queue_requests));
   QANAT_RETURN_IF_ERROR(cli::ReadNumber("--queue-tokens", raw.queue_tokens, engine.queue_tokens));
+  engine.inter_token_target = Duration::zero();
+  if (raw.inter_token_target != "off") {
+    QANAT_RETURN_IF_ERROR(
+        cli::ReadDuration("--inter-token-target", raw.inter_token_target, engine.inter_token_target));
+  }
   QANAT_RETURN_IF_ERROR(ReadClassDefaults(raw.class_defaults, engine.class_defaults));
   QANAT_RETURN_IF_ERROR(cli::ReadDuration("--stall-limit", raw.stall_limit, engine.stall_limit));
   QANAT_RETURN_IF_ERROR(cli::ReadDuration("--drain-limit", raw.drain_limit, flags.drain_limit));

@@ -1,4 +1,5 @@
-// A21: after a mass abort every gauge is right at once, without new traffic, and the ends add up to what was accepted.
+// A21: after a mass abort every gauge is right at once, without new traffic, and the ends add up to what was
+// accepted.
 #include <map>
 
 #include "gtest/gtest.h"

@@ -7,12 +7,18 @@
 #include "common/base/check.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
+#include "common/base/units.h"
 
 namespace qanat::engine {
 namespace {
 
-// How soon to try a full queue again: about the time in which a loaded worker ends some request.
-constexpr std::chrono::milliseconds kRetryAfter(500);
+// Bounds of the hint when to try a full queue again.
+constexpr std::chrono::milliseconds kSoonest(100);
+constexpr std::chrono::milliseconds kLatest(30'000);
+
+int64_t Milliseconds(Duration duration) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+}
 
 // Adds `amount` unless the sum would pass `bound`.
 template <typename T>
@@ -24,15 +30,17 @@ bool TryAdd(std::atomic<T>& counter, T amount, T bound) {
   return true;
 }
 
-absl::Status Full(std::string_view what, int64_t bound, std::string_view reason) {
-  const absl::Status status = absl::ResourceExhaustedError(absl::StrCat(
-      "the queue is full: it holds at most ", bound, " ", absl::string_view(what.data(), what.size())));
-  return WithRetryAfter(WithReason(status, reason), kRetryAfter);
-}
-
 }  // namespace
 
-absl::Status Door::CheckRequest(const Request& request, Time now) const {
+// The hint: when half of those who wait have started.
+absl::Status Door::Full(std::string_view what, int64_t bound, std::string_view reason) const {
+  const absl::Status status = absl::ResourceExhaustedError(absl::StrCat(
+      "the queue is full: it holds at most ", bound, " ", absl::string_view(what.data(), what.size())));
+  const auto drained = std::chrono::duration_cast<std::chrono::milliseconds>(drain_.Wait(requests()) / 2);
+  return WithRetryAfter(WithReason(status, reason), std::clamp(drained, kSoonest, kLatest));
+}
+
+absl::Status Door::CheckRequest(const Request& request) const {
   const int64_t prompt = static_cast<int64_t>(request.prompt.size());
   if (prompt == 0) return InvalidField("prompt", "must not be empty");
   if (prompt >= options_.context_length) {
@@ -53,15 +61,30 @@ absl::Status Door::CheckRequest(const Request& request, Time now) const {
                                                               options_.num_blocks)),
                       "NEVER_FITS");
   }
-  if (request.deadline.has_value() && *request.deadline <= now) {
+  return absl::OkStatus();
+}
+
+absl::Status Door::CheckDeadline(const Request& request, Time now) const {
+  if (!request.deadline.has_value()) return absl::OkStatus();
+  if (*request.deadline <= now) {
     return WithReason(absl::DeadlineExceededError("the deadline has passed"), "DEADLINE");
   }
-  return absl::OkStatus();
+  // Where nobody waits it may try: that also keeps the estimates fresh.
+  if (requests() == 0) return absl::OkStatus();
+  const Duration wait = drain_.Wait(requests());
+  const Duration service = drain_.Service(request.max_tokens);
+  if (now + wait + service <= *request.deadline) return absl::OkStatus();
+  return WithReason(absl::DeadlineExceededError(absl::StrCat(
+                        "the deadline cannot be met: it is in ", Milliseconds(*request.deadline - now),
+                        " ms, the queue takes about ", Milliseconds(wait), " ms and the answer ",
+                        Milliseconds(service), " ms")),
+                    "DEADLINE");
 }
 
 absl::Status Door::Enter(const Request& request, Time now) {
   if (closed()) return WithReason(absl::UnavailableError("the worker is draining"), "DRAINING");
-  QANAT_RETURN_IF_ERROR(CheckRequest(request, now));
+  QANAT_RETURN_IF_ERROR(CheckRequest(request));
+  QANAT_RETURN_IF_ERROR(CheckDeadline(request, now));
   if (!TryAdd(requests_, 1, options_.queue_requests)) {
     return Full("requests", options_.queue_requests, "QUEUE_FULL");
   }

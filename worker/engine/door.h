@@ -4,8 +4,11 @@
 #include <atomic>
 #include <cstdint>
 
+#include <string_view>
+
 #include "absl/status/status.h"
 #include "common/base/clock.h"
+#include "worker/engine/drain_estimate.h"
 #include "worker/engine/engine_options.h"
 #include "worker/engine/request.h"
 
@@ -13,10 +16,10 @@ namespace qanat::engine {
 
 // What: checks requests and counts the ones that came in and have not started, in requests and prompt tokens.
 // Threads: any; both counters are reserved by compare-exchange, so that the bounds hold at every moment.
-// Errors: as Engine::Submit. `options` outlives it.
+// Errors: as Engine::Submit. `options` and `drain` outlive it.
 class Door {
  public:
-  explicit Door(const EngineOptions& options) : options_(options) {}
+  Door(const EngineOptions& options, const DrainEstimate& drain) : options_(options), drain_(drain) {}
 
   // On OK a place is reserved, until Leave.
   absl::Status Enter(const Request& request, Time now);
@@ -31,9 +34,12 @@ class Door {
   int64_t tokens() const { return tokens_.load(std::memory_order_relaxed); }
 
  private:
-  absl::Status CheckRequest(const Request& request, Time now) const;
+  absl::Status CheckRequest(const Request& request) const;
+  absl::Status CheckDeadline(const Request& request, Time now) const;
+  absl::Status Full(std::string_view what, int64_t bound, std::string_view reason) const;
 
   const EngineOptions& options_;
+  const DrainEstimate& drain_;
   std::atomic<bool> closed_{false};
   std::atomic<int32_t> requests_{0};  // <= options_.queue_requests
   std::atomic<int64_t> tokens_{0};    // <= options_.queue_tokens

@@ -1,6 +1,7 @@
 #include "worker/engine/engine.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "worker/engine/door.h"
+#include "worker/engine/drain_estimate.h"
 #include "worker/engine/inbox.h"
 #include "worker/engine/scheduler.h"
 #include "worker/engine/sequence.h"
@@ -86,6 +88,7 @@ struct Engine::Impl {
   void Accept(Submission submission);
   void Resume(SequenceId id);
   void ExpireDeadlines(Time now);
+  void GiveUpLate(Time now);
   void PauseStalled(Time now);
   InFlight PlanStep(Time now);
   void BuildBatch(InFlight& step) const;
@@ -111,6 +114,7 @@ struct Engine::Impl {
   StateListener* const listener;
 
   // For any thread.
+  DrainEstimate drain;
   Door door;
   Inbox inbox;
   std::atomic<uint64_t> last_id{0};
@@ -130,6 +134,7 @@ struct Engine::Impl {
   uint64_t num_ended = 0;
   int64_t num_evictions = 0;  // as of the last step
   StepStats stats;            // of the present step
+  int32_t started = 0;        // requests that left the queue in it
 
   // What callers have not been told yet; empty between steps.
   std::vector<PromptScores> untold_scores;
@@ -147,7 +152,7 @@ Engine::Impl::Impl(const EngineOptions& options, const hash::BlockHasher& hasher
       clock(clock),
       metrics(metrics),
       listener(listener),
-      door(this->options),
+      door(this->options, drain),
       kv(options.num_blocks, options.prefix_cache, hasher),
       scheduler(this->options, kv) {
   const absl::Status valid = options.Validate();
@@ -224,6 +229,7 @@ bool Engine::Impl::Step() {
   const Time end = clock.Now();
   stats.commit = end - collected;
   fitter.Add(step.shape, end - begin);
+  drain.OnStep(end - begin, started, scheduler.waiting().size());
   ++num_steps;
   metrics.OnStep(stats);
   Settle();
@@ -279,11 +285,30 @@ void Engine::Impl::ExpireDeadlines(Time now) {
   while (!deadlines.empty() && deadlines.begin()->first <= now) {
     End(*sequences.at(deadlines.begin()->second), EndReason::kDeadline, now);
   }
+  GiveUpLate(now);
   for (auto it = stalled.begin(); it != stalled.end();) {
     Sequence& sequence = *sequences.at(it->first);
     const bool over = it->second <= now;
     ++it;  // End takes it out
     if (over) End(sequence, EndReason::kCancelled, now, ReaderStalled());
+  }
+}
+
+// While others wait behind them, those in the queue that would not be done in time cost no compute.
+void Engine::Impl::GiveUpLate(Time now) {
+  std::vector<Sequence*> late;
+  const Duration longest = drain.Service(std::numeric_limits<int32_t>::max());
+  for (const auto& [deadline, id] : deadlines) {
+    if (deadline > now + longest) break;
+    Sequence& sequence = *sequences.at(id);
+    const bool queued = sequence.state() == Sequence::State::kWaiting && !sequence.ever_admitted();
+    if (queued && deadline <= now + drain.Service(sequence.request().max_tokens)) late.push_back(&sequence);
+  }
+  for (Sequence* sequence : late) {
+    if (scheduler.waiting().size() == 1) return;
+    End(*sequence, EndReason::kDeadline, now,
+        absl::DeadlineExceededError(
+            "the deadline cannot be met: what is left of it is less than an answer takes"));
   }
 }
 
@@ -301,10 +326,11 @@ void Engine::Impl::Resume(SequenceId id) {
 
 InFlight Engine::Impl::PlanStep(Time now) {
   InFlight step;
-  step.plan = scheduler.Plan(now);
+  step.plan = scheduler.Plan(now, fitter.model());
   QANAT_CHECK(!step.plan.rows.empty())
       << sequences.size() << " sequences are pending and none of them can run";
   LeaveDoor(step.plan.started, step.plan.started_tokens);
+  started = step.plan.started;
   stats.sequences = static_cast<int32_t>(step.plan.rows.size());
   stats.preemptions = step.plan.preemptions;
   stats.queried_tokens = step.plan.queried_tokens;
@@ -425,6 +451,12 @@ void Engine::Impl::End(Sequence& sequence, EndReason reason, Time now, absl::Sta
   Ended ended;
   ended.outcome = sequence.End(reason, std::move(status), now);
   ended.total = now - sequence.arrival();
+  // A deadline's end counts, too: else only the short ones would be known.
+  const bool typical =
+      reason == EndReason::kStop || reason == EndReason::kLength || reason == EndReason::kDeadline;
+  if (typical && ended.outcome.completion_tokens > 0) {
+    drain.OnEnd(ended.outcome.prefill + ended.outcome.decode, ended.outcome.completion_tokens);
+  }
   const auto it = sequences.find(sequence.id());
   ended.sequence = std::move(it->second);
   sequences.erase(it);

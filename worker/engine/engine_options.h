@@ -26,6 +26,8 @@ struct EngineOptions {
   std::array<Duration, 3> class_defaults = {std::chrono::seconds(1), std::chrono::seconds(10),
                                             std::chrono::minutes(10)};
 
+  // What a step may be predicted to take while sequences decode in it; 0: as long as it takes.
+  Duration inter_token_target = std::chrono::milliseconds(100);
   // A sequence that its reader keeps paused for so long is cancelled.
   Duration stall_limit = std::chrono::seconds(30);
 

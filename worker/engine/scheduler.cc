@@ -32,10 +32,10 @@ void Scheduler::Add(Sequence& sequence) {
   Look(waiting_.Add(sequence));
 }
 
-StepPlan Scheduler::Plan(Time now) {
+StepPlan Scheduler::Plan(Time now, const StepModel& model) {
   StepPlan plan;
   plan.rows.reserve(options_.max_seqs);
-  budget_ = options_.max_batch_tokens;
+  budget_ = StepBudget(options_.max_batch_tokens, options_.inter_token_target, model);
   num_prefills_ = 0;
   spare_logit_rows_ = options_.max_logit_rows() - static_cast<int32_t>(running_.size());
   PlanDecodes(plan);
@@ -75,7 +75,7 @@ void Scheduler::PlanPrefills(StepPlan& plan) {
   for (size_t i = 0; i < running_.size(); ++i) {
     const int32_t missing = running_[i]->num_missing();
     if (missing == 1) continue;
-    const int32_t num_tokens = Chunk(*running_[i], missing);
+    const int32_t num_tokens = Chunk(*running_[i], running_[i]->num_computed());
     const int32_t planned = num_tokens > 0 ? PlanRunning(i, num_tokens, plan) : 0;
     if (planned < missing) ++num_prefills_;
   }
@@ -83,9 +83,10 @@ void Scheduler::PlanPrefills(StepPlan& plan) {
 
 // A prompt that is scored takes a row of logits a token: half of what is spare, so that others are admitted,
 // too.
-int32_t Scheduler::Chunk(const Sequence& sequence, int32_t missing) const {
+int32_t Scheduler::Chunk(const Sequence& sequence, int32_t first) const {
+  const int32_t missing = sequence.num_tokens() - first;
   const int32_t rows = sequence.scores_prompt() ? std::max(1, spare_logit_rows_ / 2) : missing;
-  return std::min({missing, rows, options_.chunk_tokens, budget_});
+  return budget_.Fit(std::min({missing, rows, options_.chunk_tokens}), first);
 }
 
 int32_t Scheduler::PlanRunning(size_t index, int32_t num_tokens, StepPlan& plan) {
@@ -97,7 +98,7 @@ int32_t Scheduler::PlanRunning(size_t index, int32_t num_tokens, StepPlan& plan)
       const bool reserved = kv_.Reserve(needy.table(), needy.num_computed() + fitting);
       QANAT_CHECK(reserved);
       plan.rows.push_back({&needy, fitting});
-      budget_ -= fitting;
+      budget_.Take(fitting, needy.num_computed() + fitting);
       if (needy.scores_prompt()) spare_logit_rows_ -= fitting - 1;
       return fitting;
     }
@@ -131,7 +132,7 @@ void Scheduler::Preempt(size_t index, StepPlan& plan) {
   const auto row = std::find_if(plan.rows.begin(), plan.rows.end(),
                                 [&](const PlannedRow& planned) { return planned.sequence == &sequence; });
   if (row != plan.rows.end()) {
-    budget_ += row->num_tokens;
+    budget_.GiveBack(row->num_tokens, sequence.num_computed() + row->num_tokens);
     plan.rows.erase(row);
   }
   StopRunning(index);
@@ -146,7 +147,7 @@ void Scheduler::AdmitWaiting(StepPlan& plan, Time now) {
   std::vector<Waiting*> passed;  // in order, none of them fits
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     const bool seated = static_cast<int32_t>(running_.size()) == options_.max_seqs;
-    if (seated || budget_ == 0 || spare_logit_rows_ == 0) return;
+    if (seated || budget_.Fit(1, 0) == 0 || spare_logit_rows_ == 0) return;
     switch (TryAdmit(it->second, plan, now)) {
       case Admission::kAwaitsBlock:
         ++it;
@@ -197,7 +198,8 @@ Scheduler::Admission Scheduler::TryAdmit(Waiting& place, StepPlan& plan, Time no
   }
   const int32_t num_cached = static_cast<int32_t>(match.blocks.size()) * kv_.block_size();
   const int32_t missing = sequence.num_tokens() - num_cached;
-  const int32_t num_tokens = Chunk(sequence, missing);
+  const int32_t num_tokens = Chunk(sequence, num_cached);
+  if (num_tokens == 0) return Admission::kDoesNotFit;
   const bool stays_prefill = num_tokens < missing;
   if (stays_prefill && num_prefills_ == kMaxPrefills) return Admission::kDoesNotFit;
   if (!Fits(sequence, match)) return Admission::kDoesNotFit;
@@ -233,7 +235,7 @@ void Scheduler::Admit(Sequence& sequence, const kv::PrefixMatch& match, int32_t 
   StartRunning(sequence);
   unallocated_blocks_ += UnallocatedBlocks(sequence);
   plan.rows.push_back({&sequence, num_tokens});
-  budget_ -= num_tokens;
+  budget_.Take(num_tokens, num_cached + num_tokens);
   spare_logit_rows_ -= sequence.scores_prompt() ? num_tokens : 1;
 }
 
@@ -257,8 +259,8 @@ void Scheduler::DraftFor(PlannedRow& row) {
   // Only what lies free: not even a cached block is given up for a guess.
   const int64_t slots =
       static_cast<int64_t>(sequence.table().size() + kv_.pool().num_free()) * kv_.block_size();
-  const int64_t limit =
-      std::min<int64_t>({PromptLookup::kMaxDrafts, room - 1, budget_, slots - sequence.num_tokens()});
+  const int64_t limit = std::min<int64_t>(
+      {PromptLookup::kMaxDrafts, room - 1, budget_.tokens(), slots - sequence.num_tokens()});
   if (limit <= 0) return;
   const absl::Span<const TokenId> drafts =
       sequence.prompt_lookup().Propose(sequence.tokens(), static_cast<int32_t>(limit));
@@ -267,7 +269,7 @@ void Scheduler::DraftFor(PlannedRow& row) {
   row.drafted.insert(row.drafted.end(), drafts.begin(), drafts.end());
   const bool reserved = kv_.Reserve(sequence.table(), sequence.num_tokens() + row.num_drafts());
   QANAT_CHECK(reserved);
-  budget_ -= row.num_drafts();
+  budget_.Take(row.num_drafts(), sequence.num_tokens() + row.num_drafts());
 }
 
 void Scheduler::CommitDraft(Sequence& sequence) {

@@ -9,6 +9,7 @@
 #include "worker/engine/engine_options.h"
 #include "worker/engine/producing.h"
 #include "worker/engine/sequence.h"
+#include "worker/engine/step_budget.h"
 #include "worker/engine/step_plan.h"
 #include "worker/engine/waiting_queue.h"
 #include "worker/kv/kv_manager.h"
@@ -53,8 +54,9 @@ class Scheduler {
   void Remove(Sequence& sequence);
 
   // REQUIRES: every row of the plan before was committed or its sequence removed. Not empty if any sequence
-  // is running or waiting.
-  StepPlan Plan(Time now);
+  // is running or waiting. `model` predicts the step's time, which --inter-token-target bounds while
+  // sequences decode.
+  StepPlan Plan(Time now, const StepModel& model = {});
 
   // A row ran: publishes the blocks that it filled. Returns Sequence::Advance's answer.
   int32_t Commit(const PlannedRow& row);
@@ -85,8 +87,8 @@ class Scheduler {
   // Plans up to `num_tokens` of running_[index], as many as blocks allow; preempts others until that is one,
   // or, when nobody later in order is left, itself. Returns how many tokens it planned.
   int32_t PlanRunning(size_t index, int32_t num_tokens, StepPlan& plan);
-  // How many of its `missing` tokens it gets.
-  int32_t Chunk(const Sequence& sequence, int32_t missing) const;
+  // How many of its known tokens behind the first `first` it gets.
+  int32_t Chunk(const Sequence& sequence, int32_t first) const;
   size_t ChooseVictim(size_t needy) const;
   void Preempt(size_t index, StepPlan& plan);
 
@@ -124,7 +126,7 @@ class Scheduler {
   int32_t num_guarded_ = 0;           // of running_, preempted kMaxPreemptions times
 
   // Of the step being planned.
-  int32_t budget_ = 0;              // tokens
+  StepBudget budget_;
   int32_t num_prefills_ = 0;        // running, not done at the end of the step
   int32_t spare_logit_rows_ = 0;    // beyond one for each of the running
   int32_t unallocated_blocks_ = 0;  // sum of UnallocatedBlocks over running_, in pass 3

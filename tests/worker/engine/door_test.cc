@@ -21,12 +21,13 @@ class DoorTest : public testing::Test {
     return door().Enter(EngineRig::MakeRequest(EngineRig::Prompt(prompt), max_tokens), kNow);
   }
   Door& door() {
-    if (door_ == nullptr) door_ = std::make_unique<Door>(options_);
+    if (door_ == nullptr) door_ = std::make_unique<Door>(options_, drain_);
     return *door_;
   }
 
   static constexpr Time kNow{std::chrono::hours(1)};
   EngineOptions options_ = SmallOptions();  // 64 blocks of 4, context 256
+  DrainEstimate drain_;
 
  private:
   std::unique_ptr<Door> door_;
@@ -140,6 +141,33 @@ TEST_F(DoorTest, BoundsHoldWhenManyEnterAtOnce) {
   EXPECT_GT(accepted.load(), 0);
   EXPECT_EQ(door().requests(), 0);
   EXPECT_EQ(door().tokens(), 0);
+}
+
+TEST_F(DoorTest, RefusesADeadlineThatTheQueueAndTheAnswerWillNotLeaveTimeFor) {
+  for (int i = 0; i < 100; ++i) {
+    drain_.OnStep(std::chrono::milliseconds(10), 1, 5);
+    drain_.OnEnd(std::chrono::milliseconds(200), 50);
+  }
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(Enter(10, 5).ok());
+  // 100 ms in the queue, and 200 of its own.
+  Request request = EngineRig::MakeRequest(EngineRig::Prompt(4), 100);
+  request.deadline = kNow + std::chrono::milliseconds(290);
+  const absl::Status status = door().Enter(request, kNow);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_EQ(ReasonOf(status), "DEADLINE");
+  EXPECT_EQ(door().requests(), 10) << "it holds no place";
+  request.deadline = kNow + std::chrono::milliseconds(310);
+  EXPECT_TRUE(door().Enter(request, kNow).ok());
+  request.max_tokens = 5;
+  request.deadline = kNow + std::chrono::milliseconds(140);
+  EXPECT_TRUE(door().Enter(request, kNow).ok()) << "a short answer takes less";
+}
+
+TEST_F(DoorTest, TheHintIsWhenHalfTheQueueHasStarted) {
+  for (int i = 0; i < 100; ++i) drain_.OnStep(std::chrono::milliseconds(50), 1, 5);
+  options_.queue_requests = 20;
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(Enter(10, 5).ok());
+  EXPECT_NEAR(static_cast<double>(RetryAfterOf(Enter(10, 5))->count()), 500, 5);
 }
 
 }  // namespace

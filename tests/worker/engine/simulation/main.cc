@@ -32,9 +32,10 @@ std::optional<std::string> SimulateAlone(const History& history) {
 // A tame simulation proves nothing. The last rule needs many seeds to show at all.
 bool IsWild(const Tally& tally, uint64_t seeds) {
   const auto n = static_cast<int64_t>(seeds);
-  return tally.preemptions > n && tally.pauses > n / 10 && tally.accepted_drafts > n / 2 &&
-         tally.rejected_drafts > n / 2 && tally.hit_tokens > 10 * n && tally.evictions > 10 * n &&
-         tally.complete > 5 * n && tally.broken_off > n / 2 && (seeds < 1000 || tally.most_preemptions == 3);
+  return tally.preemptions > n && tally.pauses > n / 10 && tally.refused > n / 20 &&
+         tally.accepted_drafts > n / 2 && tally.rejected_drafts > n / 2 && tally.hit_tokens > 10 * n &&
+         tally.evictions > 10 * n && tally.complete > 5 * n && tally.broken_off > n / 2 &&
+         (seeds < 1000 || tally.most_preemptions == 3);
 }
 
 // The tallies of a child come back through its standard output.
@@ -67,13 +68,14 @@ int Main(uint64_t first, uint64_t seeds) {
     tally.Add(RunChunk(first + done, std::min(kSeedsPerChild, seeds - done)));
   }
   std::printf(
-      "%llu histories, no finding: %lld steps, %lld preemptions, %lld pauses, %lld of %lld drafts right, "
+      "%llu histories, no finding: %lld steps, %lld preemptions, %lld pauses, %lld refused, %lld of %lld "
+      "drafts right, "
       "%lld hit tokens, %lld "
       "evictions, "
       "%lld complete answers, %lld broken off, at most %d preemptions of one request\n",
       static_cast<unsigned long long>(seeds), static_cast<long long>(tally.steps),
       static_cast<long long>(tally.preemptions), static_cast<long long>(tally.pauses),
-      static_cast<long long>(tally.accepted_drafts),
+      static_cast<long long>(tally.refused), static_cast<long long>(tally.accepted_drafts),
       static_cast<long long>(tally.accepted_drafts + tally.rejected_drafts),
       static_cast<long long>(tally.hit_tokens), static_cast<long long>(tally.evictions),
       static_cast<long long>(tally.complete), static_cast<long long>(tally.broken_off),

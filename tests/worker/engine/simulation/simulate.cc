@@ -138,6 +138,11 @@ class Run {
       request.other_sinks.push_back(std::make_shared<fakes::RecordingSink>());
     }
     const auto accepted = engine_.Submit(request);
+    if (absl::IsDeadlineExceeded(accepted.status()) && sim.deadline_ms > 0) {
+      // Early, since it cannot be met by what the engine has seen.
+      ++metrics_.tally.refused;
+      return;
+    }
     QANAT_CHECK(accepted.ok()) << accepted.status();
     ids_[index] = accepted->id;
     requests_[index] = std::move(request);
@@ -238,6 +243,7 @@ void Tally::Add(const Tally& other) {
   hit_tokens += other.hit_tokens;
   evictions += other.evictions;
   pauses += other.pauses;
+  refused += other.refused;
   accepted_drafts += other.accepted_drafts;
   rejected_drafts += other.rejected_drafts;
   complete += other.complete;

@@ -17,6 +17,7 @@ struct Tally {
   int64_t hit_tokens = 0;
   int64_t evictions = 0;
   int64_t pauses = 0;
+  int64_t refused = 0;  // since their deadlines could not be met
   int64_t accepted_drafts = 0;
   int64_t rejected_drafts = 0;
   int64_t complete = 0;    // answers
