@@ -97,7 +97,9 @@ void StepModelFitter::Add(const StepShape& shape, Duration took) {
     home.samples[home.oldest] = sample;
     home.oldest = (home.oldest + 1) % kPerClass;
   }
-  if (++steps_ % kRefitEvery == 0) Refit();
+  ++steps_;
+  const bool news = steps_ > kRefitEvery && home.samples.size() <= kNews;
+  if (news || steps_ % kRefitEvery == 0) Refit();
 }
 
 std::vector<StepModelFitter::Row> StepModelFitter::Rows() const {

@@ -20,6 +20,7 @@ namespace qanat::engine {
 class StepModelFitter {
  public:
   static constexpr int kRefitEvery = 64;  // steps
+  static constexpr size_t kNews = 4;      // the first steps of a size and context are learned from at once
   static constexpr int kSizes = 14;       // of steps, by powers of 2 of tokens
   static constexpr int kContexts = 8;     // by powers of 4 of context tokens
   static constexpr int kPerClass = 32;
