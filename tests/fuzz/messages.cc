@@ -32,7 +32,7 @@ double EdgeNumber(std::minstd_rand& random) {
 }
 
 std::string EdgeText(std::minstd_rand& random) {
-  static const char* const kTexts[] = {"",   "m",  "user",         "hello",          "<|im_end|>", "[]",
+  static const char* const kTexts[] = {"",   "m",  "user",         "hello",           "<|im_end|>", "[]",
                                        "{}", "[1", "{\"a\": [1]}", "\xE6\xB0\xB4 \n", "gpt2",       "smollm"};
   std::string text = kTexts[random() % std::size(kTexts)];
   if (random() % 16 == 0) text.assign(1u << (random() % 9), 'a');

@@ -1,10 +1,10 @@
 // Input: a byte that chooses a message (tests/fuzz/messages.h), then its bytes on the wire.
 //
 // Laws, for whatever parses:
-//  1 it is validated: a refusal has a code that callers know, a message and, where it is about a field, its path
-//  2 a request that is accepted is within its bounds, and its prompt encodes to ids of the vocabulary
-//  3 with a field that nobody knows it is refused as UNIMPLEMENTED or for an earlier reason, never accepted
-//  4 a vocabulary that came over the wire makes a tokenizer or is refused by its key
+//  1 it is validated: a refusal has a code that callers know, a message and, where it is about a field, its
+//  path 2 a request that is accepted is within its bounds, and its prompt encodes to ids of the vocabulary 3
+//  with a field that nobody knows it is refused as UNIMPLEMENTED or for an earlier reason, never accepted 4 a
+//  vocabulary that came over the wire makes a tokenizer or is refused by its key
 #include <cstdint>
 #include <string>
 
@@ -142,6 +142,7 @@ void Run(MessageKind kind, const std::string& bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  qanat::fuzz::Run(qanat::fuzz::KindOf(data[0]), std::string(reinterpret_cast<const char*>(data) + 1, size - 1));
+  qanat::fuzz::Run(qanat::fuzz::KindOf(data[0]),
+                   std::string(reinterpret_cast<const char*>(data) + 1, size - 1));
   return 0;
 }

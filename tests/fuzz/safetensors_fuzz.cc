@@ -1,5 +1,5 @@
-// Input: the header of a safetensors file, which gets as many bytes of data as its largest offset asks for (up
-// to 64 KiB); or, when it begins with a byte FF, all that follows as the whole file.
+// Input: the header of a safetensors file, which gets as many bytes of data as its largest offset asks for
+// (up to 64 KiB); or, when it begins with a byte FF, all that follows as the whole file.
 //
 // Laws:
 //  1 the file is refused by its name, or read

@@ -109,8 +109,9 @@ TEST(InspectTest, SafeTensorsHaveTheSameKeys) {
   const fakes::TemporaryFile model(fakes::TinyLlama().Build());
   EXPECT_EQ(KeysOf(Report(model.path(), {"--tensors"})), KeysOf(report));
   EXPECT_EQ(Report(model.path(), {"--tensors"})["tensor_list"].size(), 11u);
-  EXPECT_THAT(Inspect(weights.path(), {"--tensors"}).output,
-              AllOf(HasSubstr("metadata        format: pt"), HasSubstr("[2,3]"), HasSubstr("served          no: ")));
+  EXPECT_THAT(
+      Inspect(weights.path(), {"--tensors"}).output,
+      AllOf(HasSubstr("metadata        format: pt"), HasSubstr("[2,3]"), HasSubstr("served          no: ")));
 }
 
 TEST(InspectTest, RefusesWhatIsNoModel) {

@@ -77,7 +77,9 @@ TEST(A24UnboundedQueueTest, ExpiredOnesAreNeverPrefilled) {
       ++started;
     }
   }
-  EXPECT_EQ(started, 8) << "four at a time, five steps each";
+  EXPECT_EQ(started, 5)
+      << "four at a time, five steps each: of the others none would be done in time, and the last "
+         "of them may try since nobody waits behind it";
   int64_t prefilled = 0;
   for (const StepStats& stats : rig.metrics.steps) prefilled += stats.prefill_tokens;
   EXPECT_EQ(prefilled, started * 10);

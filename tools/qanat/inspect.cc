@@ -72,7 +72,8 @@ void PrintGguf(const Json& report) {
                          Shown(report["kv_heads"]), " of keys and values) of ", Shown(report["head_dim"])));
   PrintLine("context", absl::StrCat(Shown(report["context_length"]), " tokens, ",
                                     Shown(report["kv_bytes_per_token"]), " bytes of KV cache each"));
-  PrintLine("embeddings", report["tied_embeddings"] == true ? "tied: the head is the same matrix" : "not tied");
+  PrintLine("embeddings",
+            report["tied_embeddings"] == true ? "tied: the head is the same matrix" : "not tied");
   PrintTokenizer(report["tokenizer"]);
   PrintTemplate(report["chat_template"]);
 }
@@ -112,7 +113,8 @@ absl::Status Run(const InspectOptions& options) {
 }  // namespace
 
 Command AddInspect(CLI::App& qanat) {
-  CLI::App* app = qanat.add_subcommand("inspect", "Tells what is in a model file and whether it can be served");
+  CLI::App* app =
+      qanat.add_subcommand("inspect", "Tells what is in a model file and whether it can be served");
   const auto options = std::make_shared<InspectOptions>();
   app->add_option("file", options->file, "a GGUF or safetensors file")->required();
   app->add_flag("--json", options->json, "print one JSON object");

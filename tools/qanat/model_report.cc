@@ -116,9 +116,9 @@ Json ReportOnTemplate(const text::Vocabulary& vocabulary) {
   const auto text_of = [&](TokenId id) {
     return id < 0 ? std::string() : vocabulary.tokens[static_cast<size_t>(id)];
   };
-  const absl::Status status = text::ChatTemplate::Create(vocabulary.chat_template, text_of(vocabulary.bos),
-                                                         text_of(vocabulary.eos))
-                                  .status();
+  const absl::Status status =
+      text::ChatTemplate::Create(vocabulary.chat_template, text_of(vocabulary.bos), text_of(vocabulary.eos))
+          .status();
   return {{"bytes", vocabulary.chat_template.size()},
           {"understood", status.ok()},
           {"problem", status.ok() ? Json() : Json(std::string(status.message()))}};
@@ -142,7 +142,8 @@ Json Head(const std::string& path, const char* format, size_t bytes) {
   return {{"file", path}, {"format", format}, {"bytes", bytes}};
 }
 
-// As the file says it, also where this build does not know the architecture; what follows from it, where it does.
+// As the file says it, also where this build does not know the architecture; what follows from it, where it
+// does.
 void AddShape(const GgufFile& file, const absl::StatusOr<model::ModelConfig>& config, Json& report) {
   const std::string architecture(file.GetStringOr("general.architecture", "").value_or(""));
   for (const auto& [key, name] : {std::pair{"layers", "block_count"},
@@ -202,8 +203,9 @@ absl::StatusOr<Json> ReportOnSafeTensors(const std::string& path, bool list) {
   Json report = Head(path, "safetensors", file->bytes().size());
   for (const char* key : {"version", "architecture", "name"}) report[key] = Json();
   tensors.AddTo(report);
-  for (const char* key : {"layers", "hidden_size", "ffn_size", "heads", "kv_heads", "context_length", "head_dim",
-                          "kv_bytes_per_token", "tied_embeddings", "tokenizer", "chat_template"}) {
+  for (const char* key :
+       {"layers", "hidden_size", "ffn_size", "heads", "kv_heads", "context_length", "head_dim",
+        "kv_bytes_per_token", "tied_embeddings", "tokenizer", "chat_template"}) {
     report[key] = Json();
   }
   report["metadata"] = Json::object();

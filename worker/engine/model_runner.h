@@ -32,10 +32,10 @@ struct BatchSequence {
   const sampling::TokenCounts* counts = nullptr;  // not null when `rules` is not
   sampling::DrawKey draw;
   // Score the drawn token, with so many of the most likely in its place.
-  std::optional<int32_t> logprobs;
+  std::optional<int32_t> logprobs = {};
   // Tokens of the prompt to score: scored[i] by the logits that follow tokens[first_scored + i], with so many
   // of the most likely. A span like the others.
-  absl::Span<const TokenId> scored;
+  absl::Span<const TokenId> scored = {};
   int32_t first_scored = 0;
   int32_t scored_logprobs = 0;
 };

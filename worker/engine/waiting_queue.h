@@ -30,8 +30,8 @@ class WaitingQueue {
   // Its place.
   Waiting& Add(Sequence& sequence) {
     const bool ran = sequence.ever_admitted();
-    const Waiting waiting = {&sequence, ran || sequence.choice() > 0, ran ? sequence.num_tokens() : 0,
-                             0,         0,                            std::nullopt};
+    const Waiting waiting = {&sequence,   ran || sequence.choice() > 0, ran ? sequence.num_tokens() : 0, 0, 0,
+                             std::nullopt};
     const auto [place, added] = map_.emplace(sequence.order(), waiting);
     QANAT_CHECK(added);
     Count(place->second, 1);
@@ -46,7 +46,8 @@ class WaitingQueue {
     return map_.erase(place);
   }
 
-  // What a look into the prefix cache found for it. A choice whose prompt is counted elsewhere has none to spare.
+  // What a look into the prefix cache found for it. A choice whose prompt is counted elsewhere has none to
+  // spare.
   void SetCachedTokens(Waiting& place, int32_t tokens) {
     if (place.started && place.counted_tokens == 0) return;
     cached_tokens_ += tokens - std::exchange(place.cached_tokens, tokens);

@@ -112,7 +112,8 @@ class Generation final : public std::enable_shared_from_this<Generation> {
 
   mutable Mutex mu_;
   std::shared_ptr<GenerationListener> listener_ GUARDED_BY(mu_);
-  std::optional<engine::Accepted> accepted_ GUARDED_BY(mu_);  // by Submit: choice 0, whose id the others' follow
+  std::optional<engine::Accepted> accepted_
+      GUARDED_BY(mu_);  // by Submit: choice 0, whose id the others' follow
   std::optional<Aborted> aborted_ GUARDED_BY(mu_);
   std::optional<absl::Status> refused_ GUARDED_BY(mu_);
 

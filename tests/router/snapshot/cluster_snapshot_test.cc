@@ -55,7 +55,7 @@ TEST(ClusterSnapshotTest, PrefersTheModelThatIsServedNow) {
 TEST(ClusterSnapshotTest, EachStateHasANameOfItsOwn) {
   std::set<std::string_view> names;
   for (const WorkerState state : kWorkerStates) names.insert(StateName(state));
-  EXPECT_EQ(names, (std::set<std::string_view>{"connecting", "draining", "down", "ready"}));
+  EXPECT_EQ(names, (std::set<std::string_view>{"connecting", "draining", "down", "ready", "suspect"}));
 }
 
 }  // namespace

@@ -34,8 +34,9 @@ Duration Microseconds(double us) { return Duration(static_cast<int64_t>(us * 100
 class TimedSink final : public fakes::RecordingSink {
  public:
   explicit TimedSink(const Clock& clock) : clock_(clock) {}
-  void OnTokens(int32_t first, absl::Span<const TokenId> tokens) override {
-    RecordingSink::OnTokens(first, tokens);
+  void OnTokens(int32_t first, absl::Span<const TokenId> tokens,
+                absl::Span<const sampling::ScoredToken> scores) override {
+    RecordingSink::OnTokens(first, tokens, scores);
     times_.push_back(clock_.Now());
   }
   void OnEnd(const Outcome& outcome) override {

@@ -144,6 +144,7 @@ class Run {
       return;
     }
     QANAT_CHECK(accepted.ok()) << accepted.status();
+    ++submitted_;
     ids_[index] = accepted->id;
     requests_[index] = std::move(request);
   }
@@ -219,7 +220,8 @@ class Run {
     QANAT_CHECK(snapshot.referenced_blocks == 0);
     QANAT_CHECK(snapshot.running + snapshot.waiting + snapshot.paused == 0 && snapshot.waiting_tokens == 0);
     QANAT_CHECK(snapshot.prefill_tokens == 0 && snapshot.context_tokens == 0);
-    QANAT_CHECK(static_cast<int64_t>(snapshot.load_version) == 2 * metrics_.ends) << "each came and ended";
+    QANAT_CHECK(static_cast<int64_t>(snapshot.load_version) == submitted_ + metrics_.ends)
+        << "each came and ended";
     QANAT_CHECK(static_cast<int32_t>(listener_.resident().size()) == snapshot.cached_blocks);
   }
 
@@ -231,6 +233,7 @@ class Run {
   const std::unique_ptr<ModelRunner> wrapped_;
   Engine engine_;
   std::vector<std::optional<Request>> requests_;  // by index; set when submitted
+  int64_t submitted_ = 0;
   std::vector<SequenceId> ids_;
   std::vector<std::shared_ptr<StallingSink>> sinks_;  // shared with the engine
 };

@@ -29,6 +29,16 @@ class FaultyRunner final : public ModelRunner {
   ModelRunner& model_;
 };
 
+// Each request with one choice, and nothing scored.
+History MakePlainHistory(uint64_t seed) {
+  History history = MakeHistory(seed);
+  for (SimRequest& request : history.requests) {
+    request.choices = 1;
+    request.logprobs = request.prompt_logprobs = false;
+  }
+  return history;
+}
+
 std::optional<std::string> SimulateFaulty(const History& history) {
   return RunIsolated(
       [&] { Simulate(history, [](ModelRunner& model) { return std::make_unique<FaultyRunner>(model); }); });
@@ -45,7 +55,7 @@ TEST(SimulationTest, AHistoryReplaysExactly) {
 // What "alone" means is no invention of the fake: an engine with room for everything gives it, too.
 TEST(SimulationTest, AloneOnABigPoolARequestGetsTheModelsAnswer) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
-    History history = MakeHistory(seed);
+    History history = MakePlainHistory(seed);
     history.options.num_blocks = 256;
     history.options.speculation = false;
     history.options.prefix_cache = false;
@@ -60,8 +70,8 @@ TEST(SimulationTest, AloneOnABigPoolARequestGetsTheModelsAnswer) {
 
 TEST(SimulationTest, FindsAPlantedFaultAndBoilsItDown) {
   uint64_t seed = 0;
-  while (!SimulateFaulty(MakeHistory(seed)).has_value()) ASSERT_LT(++seed, 50u);
-  const History smallest = Shrink(MakeHistory(seed), SimulateFaulty);
+  while (!SimulateFaulty(MakePlainHistory(seed)).has_value()) ASSERT_LT(++seed, 50u);
+  const History smallest = Shrink(MakePlainHistory(seed), SimulateFaulty);
   const std::string described = Describe(smallest);
   // Three sequences beside each other are what it takes, and nothing but their submission.
   EXPECT_EQ(smallest.requests.size(), 3u) << described;
