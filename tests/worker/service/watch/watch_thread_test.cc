@@ -111,13 +111,15 @@ TEST(WatchThreadTest, RoutersFollowAnEngineAtWork) {
     threads[0].join();
   }
   // Whoever has the last load has all deltas before it, or they are the next frames.
+  std::vector<fakes::WatchingRouter> states;
   for (const auto& router : routers) {
     auto subscription = publisher.Subscribe(router->router().epoch(), router->router().seq(), router);
     fakes::WatchingRouter state = router->router();
     publisher.Publish();
     while (const auto frame = subscription->Next()) ASSERT_EQ(state.Take(*frame), "");
     EXPECT_EQ(static_cast<int32_t>(state.resident().size()), engine.Snapshot().cached_blocks);
-    EXPECT_EQ(state.resident(), routers[0]->router().resident());
+    states.push_back(std::move(state));
+    EXPECT_EQ(states.back().resident(), states.front().resident());
   }
   EXPECT_EQ(publisher.num_subscribers(), 0);
   publisher.CheckInvariants();
