@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "gtest/gtest.h"
+#include "kernels/kernel_set.h"
 #include "tests/golden/tiny_models.h"
 
 namespace qanat::golden {
@@ -34,7 +35,9 @@ TEST_P(TinyModelTest, ReferenceKernelsAreFloat32) {
 
 TEST_P(TinyModelTest, FastKernelsAreAsNearAsTheirFormatsAllow) {
   const double established = ReadChecks(GetParam()).at("mean_abs_dlogprob");
-  for (const char* kernels : {"scalar", "auto"}) {
+  std::vector<std::string> paths = {"scalar", "auto"};
+  if (kernels::CpuHasAvx2()) paths.push_back("avx2");
+  for (const std::string& kernels : paths) {
     const Seen seen = MeasureFile(GetParam(), kernels);
     EXPECT_LE(Mean(seen.deviations), std::max(established, kCacheCost)) << kernels;
     EXPECT_LT(seen.widest_lost_margin, 0.4) << kernels;
