@@ -79,7 +79,9 @@ Stream::Stream(const Parts& parts, ForwardRequest request, std::shared_ptr<Strea
   route_.max_tokens = int64_t{prompt_tokens_} +
                       static_cast<int64_t>(choices_.size()) * request.request.stopping().max_tokens();
   // A request that reads nothing from a cache hits nothing anywhere.
-  if (!request.request.bypass_prefix_cache()) route_.hashes = blocks_;
+  const bool reads_cache =
+      !request.request.bypass_prefix_cache() && !request.request.output().has_prompt_logprobs();
+  if (reads_cache) route_.hashes = blocks_;
   route_.prompt_tokens = prompt_tokens_;
   route_.max_new_tokens = request.request.stopping().max_tokens();
   route_.salt = request.request.sampling().seed();

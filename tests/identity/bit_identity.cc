@@ -1,6 +1,6 @@
 // bit_identity [--requests N] [--stride S]: what a request gets never depends on how it is served. Each
-// request runs alone, then in every other way that an engine has of running it, and gives the same ids each
-// time:
+// request runs alone, then in every other way that an engine has of running it, and gives the same ids and
+// log-probabilities each time:
 //
 //   in batches of 32; in chunks of 1, 7, 64 and 512; with a cold cache, a warm one and none; from a pool of
 //   20 blocks; on one thread and on two; with drafts; broken off and computed again from every S-th position
@@ -108,6 +108,7 @@ std::vector<Request> MakeRequests(int count) {
     if (i % 5 == 2) request.sampling.top_p = 0.9f;
     if (i % 5 == 3) request.sampling.min_p = 0.05f;
     request.max_tokens = kOutput;
+    request.logprobs = 3;
   }
   return requests;
 }
@@ -124,7 +125,13 @@ struct Way {
   bool speculation = false;
 };
 
-using Answers = std::vector<std::vector<TokenId>>;
+struct Answer {
+  std::vector<TokenId> tokens;
+  std::vector<sampling::ScoredToken> scores;
+
+  bool operator==(const Answer&) const = default;
+};
+using Answers = std::vector<Answer>;
 
 // What it takes to see that a way was really gone.
 struct Seen final : public EngineMetrics {
@@ -163,7 +170,7 @@ Answers RunBatch(Engine& engine, const std::vector<Request>& requests, size_t be
   for (const auto& sink : sinks) {
     if (!sink->ended() || !sink->outcome().status.ok())
       Fail(absl::StrCat(way.name, ": a request did not run to its end"));
-    answers.push_back(sink->tokens());
+    answers.push_back({sink->tokens(), sink->scores()});
   }
   return answers;
 }
@@ -183,8 +190,7 @@ Answers RunAll(Device& device, const std::vector<Request>& requests, const Way& 
   for (int pass = 0; pass < way.passes; ++pass) {
     answers.clear();
     for (size_t begin = 0; begin < requests.size(); begin += static_cast<size_t>(way.batch)) {
-      for (std::vector<TokenId>& answer : RunBatch(engine, requests, begin, way))
-        answers.push_back(std::move(answer));
+      for (Answer& answer : RunBatch(engine, requests, begin, way)) answers.push_back(std::move(answer));
     }
   }
   return answers;
