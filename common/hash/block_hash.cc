@@ -110,16 +110,18 @@ BlockHash BlockHasher::Root(const Namespace& ns) const {
 
 BlockHash BlockHasher::Next(BlockHash parent, absl::Span<const TokenId> block) const {
   QANAT_DCHECK(block.size() == static_cast<size_t>(block_size_));
+  // The parent last: the tokens of the next blocks are taken in while it is not known yet, and only the end
+  // of each block waits for the block before.
   SipHash13 hasher(key_);
-  hasher.Word(parent);
   const size_t pairs = block.size() / 2;
   for (size_t i = 0; i < pairs; ++i) {
     uint64_t word;
     std::memcpy(&word, block.data() + 2 * i, sizeof(word));
     hasher.Word(word);
   }
-  const uint64_t tail = block.size() % 2 == 0 ? 0 : static_cast<uint32_t>(block.back());
-  return hasher.Finish(tail, sizeof(parent) + block.size() * sizeof(TokenId));
+  if (block.size() % 2 != 0) hasher.Word(static_cast<uint32_t>(block.back()));
+  hasher.Word(parent);
+  return hasher.Finish(0, (block.size() + 1) / 2 * sizeof(uint64_t) + sizeof(parent));
 }
 
 std::vector<BlockHash> BlockHasher::HashPrompt(const Namespace& ns, absl::Span<const TokenId> tokens) const {

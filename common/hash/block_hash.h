@@ -1,7 +1,7 @@
 // The chained hash of blocks of tokens: the one name by which router and workers speak of cached prefixes.
 //
 //   h_{-1} = H("qanat root", model fingerprint, block size, adapter, namespace)
-//   h_i    = H(h_{i-1}, tokens of block i)                       H = SipHash-1-3 under the cluster's key
+//   h_i    = H(tokens of block i, h_{i-1})                       H = SipHash-1-3 under the cluster's key
 //
 // So equal hashes mean equal prefixes of equal tenants on equal models, up to chance collisions of 64 bits
 // (the worker compares tokens, so that one costs time only). Without the key nobody can make one, nor tell
