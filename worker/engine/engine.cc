@@ -1,3 +1,5 @@
+// Whole at this length: a step's phases and the state they share are read together; what could stand alone
+// (the door, the budget, the batch, the news) does.
 #include "worker/engine/engine.h"
 
 #include <algorithm>
@@ -16,42 +18,18 @@
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
+#include "worker/engine/build_batch.h"
 #include "worker/engine/door.h"
 #include "worker/engine/drain_estimate.h"
 #include "worker/engine/inbox.h"
 #include "worker/engine/scheduler.h"
 #include "worker/engine/sequence.h"
 #include "worker/engine/step_model_fitter.h"
+#include "worker/engine/untold.h"
 #include "worker/kv/kv_manager.h"
 
 namespace qanat::engine {
 namespace {
-
-// A step between Launch and Collect. The batch points into sequences and tables: none of them changes
-// meanwhile.
-struct InFlight {
-  StepPlan plan;
-  ModelBatch batch;
-  StepShape shape;
-  ModelRunner::Handle handle{};
-};
-
-// What sinks have not seen: an output token, scores of a prompt, and an end.
-struct Token {
-  const Sequence* sequence;
-  int32_t position;  // in the output
-  std::optional<sampling::ScoredToken> score;
-};
-struct PromptScores {
-  const Sequence* sequence;
-  int32_t first;  // position in the prompt
-  std::vector<sampling::ScoredToken> scores;
-};
-struct Ended {
-  std::unique_ptr<Sequence> sequence;
-  Outcome outcome;
-  Duration total;
-};
 
 absl::Status StatusOf(EndReason reason) {
   switch (reason) {
@@ -90,10 +68,9 @@ struct Engine::Impl {
   void ExpireDeadlines(Time now);
   void GiveUpLate(Time now);
   void PauseStalled(Time now);
-  InFlight PlanStep(Time now);
-  void BuildBatch(InFlight& step) const;
-  StepOutput LaunchAndCollect(InFlight& step);
-  void Commit(const InFlight& step, StepOutput output, Time now);
+  StepPlan PlanStep(Time now);
+  StepOutput LaunchAndCollect(const ModelBatch& batch);
+  void Commit(const StepPlan& plan, StepOutput output, Time now);
   bool Settle();
 
   void CommitRow(const PlannedRow& row, SequenceOutput& output, Time now);
@@ -134,13 +111,9 @@ struct Engine::Impl {
   uint64_t num_ended = 0;
   int64_t num_evictions = 0;  // as of the last step
   StepStats stats;            // of the present step
-  int32_t started = 0;        // requests that left the queue in it
 
   // What callers have not been told yet; empty between steps.
-  std::vector<PromptScores> untold_scores;
-  std::vector<Token> untold_tokens;
-  std::vector<const Sequence*> untold_pauses;
-  std::vector<Ended> untold_ends;
+  Untold untold;
   int32_t left_requests = 0;  // left the queue, still counted by the door
   int64_t left_tokens = 0;
 };
@@ -217,19 +190,19 @@ bool Engine::Impl::Step() {
   PauseStalled(begin);
   if (!HasWork()) return Settle();
   stats = {};
-  InFlight step = PlanStep(begin);
-  BuildBatch(step);
+  const StepPlan plan = PlanStep(begin);
+  const BuiltBatch built = BuildBatch(plan, kv);
   Settle();
   const Time planned = clock.Now();
   stats.plan = planned - begin;
-  StepOutput output = LaunchAndCollect(step);
+  StepOutput output = LaunchAndCollect(built.batch);
   const Time collected = clock.Now();
-  Commit(step, std::move(output), collected);
+  Commit(plan, std::move(output), collected);
   TellResidency();
   const Time end = clock.Now();
   stats.commit = end - collected;
-  fitter.Add(step.shape, end - begin);
-  drain.OnStep(end - begin, started, scheduler.waiting().size());
+  fitter.Add(built.shape, end - begin);
+  drain.OnStep(end - begin, plan.started, scheduler.waiting().size());
   ++num_steps;
   metrics.OnStep(stats);
   Settle();
@@ -316,7 +289,7 @@ void Engine::Impl::PauseStalled(Time now) {
   for (Sequence* sequence : scheduler.PauseStalled()) {
     stalled.emplace(sequence->id(), now + options.stall_limit);
     ReleaseOthers(*sequence);
-    untold_pauses.push_back(sequence);
+    untold.AddPause(*sequence);
   }
 }
 
@@ -324,70 +297,32 @@ void Engine::Impl::Resume(SequenceId id) {
   if (stalled.erase(id) > 0) scheduler.Resume(*sequences.at(id));
 }
 
-InFlight Engine::Impl::PlanStep(Time now) {
-  InFlight step;
-  step.plan = scheduler.Plan(now, fitter.model());
-  QANAT_CHECK(!step.plan.rows.empty())
-      << sequences.size() << " sequences are pending and none of them can run";
-  LeaveDoor(step.plan.started, step.plan.started_tokens);
-  started = step.plan.started;
-  stats.sequences = static_cast<int32_t>(step.plan.rows.size());
-  stats.preemptions = step.plan.preemptions;
-  stats.queried_tokens = step.plan.queried_tokens;
-  stats.hit_tokens = step.plan.hit_tokens;
+StepPlan Engine::Impl::PlanStep(Time now) {
+  StepPlan plan = scheduler.Plan(now, fitter.model());
+  QANAT_CHECK(!plan.rows.empty()) << sequences.size() << " sequences are pending and none of them can run";
+  LeaveDoor(plan.started, plan.started_tokens);
+  stats.sequences = static_cast<int32_t>(plan.rows.size());
+  stats.preemptions = plan.preemptions;
+  stats.queried_tokens = plan.queried_tokens;
+  stats.hit_tokens = plan.hit_tokens;
   stats.evictions =
       static_cast<int32_t>(kv.num_evictions() - std::exchange(num_evictions, kv.num_evictions()));
-  return step;
+  return plan;
 }
 
-void Engine::Impl::BuildBatch(InFlight& step) const {
-  step.batch.sequences.reserve(step.plan.rows.size());
-  for (const PlannedRow& row : step.plan.rows) {
-    const Sequence& sequence = *row.sequence;
-    const int32_t first = sequence.num_computed();
-    const absl::Span<const kv::BlockId> blocks = sequence.table().blocks();
-    for (size_t i = first / options.block_size; i < blocks.size(); ++i) {
-      QANAT_CHECK(!kv.Shared(blocks[i])) << "a shared block would be written";
-    }
-    BatchSequence& item = step.batch.sequences.emplace_back();
-    item.id = sequence.id();
-    item.first_position = first;
-    item.tokens = row.drafted.empty() ? sequence.tokens().subspan(first, row.num_tokens) : row.drafted;
-    item.num_drafts = row.num_drafts();
-    item.block_table = blocks;
-    item.sample = row.draws();
-    item.params = sequence.request().sampling;
-    item.rules = sequence.request().rules.get();
-    item.counts = &sequence.token_counts();
-    item.draw = {sequence.request().seed, sequence.choice(),
-                 static_cast<uint32_t>(sequence.num_output_tokens())};
-    item.logprobs = sequence.request().logprobs;
-    item.scored = sequence.ScoredBy(row.num_tokens);
-    item.first_scored = sequence.num_scored() - 1 - first;
-    item.scored_logprobs = sequence.request().prompt_logprobs.value_or(0);
-    const int32_t num_tokens = static_cast<int32_t>(item.tokens.size());
-    step.batch.num_tokens += num_tokens;
-    const int64_t context = first + num_tokens;
-    step.shape.context_tokens += context;
-    if (num_tokens > 1) step.shape.chunk_attention += num_tokens * context;
-  }
-  step.shape.sequences = static_cast<int64_t>(step.plan.rows.size());
-  step.shape.tokens = step.batch.num_tokens;
-}
-
-StepOutput Engine::Impl::LaunchAndCollect(InFlight& step) {
+StepOutput Engine::Impl::LaunchAndCollect(const ModelBatch& batch) {
   const Time begin = clock.Now();
-  step.handle = runner.Launch(step.batch);
+  const ModelRunner::Handle handle = runner.Launch(batch);
   const Time launched = clock.Now();
-  StepOutput output = runner.Collect(step.handle);
+  StepOutput output = runner.Collect(handle);
   stats.launch = launched - begin;
   stats.device = clock.Now() - launched;
   return output;
 }
 
-void Engine::Impl::Commit(const InFlight& step, StepOutput output, Time now) {
-  QANAT_CHECK(output.sequences.size() == step.plan.rows.size());
-  for (size_t i = 0; i < output.sequences.size(); ++i) CommitRow(step.plan.rows[i], output.sequences[i], now);
+void Engine::Impl::Commit(const StepPlan& plan, StepOutput output, Time now) {
+  QANAT_CHECK(output.sequences.size() == plan.rows.size());
+  for (size_t i = 0; i < output.sequences.size(); ++i) CommitRow(plan.rows[i], output.sequences[i], now);
 }
 
 void Engine::Impl::CommitRow(const PlannedRow& row, SequenceOutput& output, Time now) {
@@ -401,7 +336,7 @@ void Engine::Impl::CommitRow(const PlannedRow& row, SequenceOutput& output, Time
   const bool at_output = sequence.num_computed() >= sequence.num_prompt_tokens();
   QANAT_CHECK(draws == (output.kind == SequenceOutput::Kind::kToken));
   if (const int32_t first = sequence.num_scored(); !output.scored.empty()) {
-    untold_scores.push_back({&sequence, first, std::move(output.scored)});
+    untold.AddScores(sequence, first, std::move(output.scored));
   }
   const int32_t recomputed = scheduler.Commit(row);
   stats.recomputed_tokens += recomputed;
@@ -430,8 +365,9 @@ std::optional<EndReason> Engine::Impl::CommitToken(Sequence& sequence, SequenceO
                                                    Time now) {
   const TokenId token = index == 0 ? output.token : output.more[index - 1];
   const std::optional<EndReason> end = sequence.Append(token, now);
-  Token& told = untold_tokens.emplace_back(Token{&sequence, sequence.num_output_tokens() - 1, std::nullopt});
-  if (!output.drawn.empty()) told.score = std::move(output.drawn[index]);
+  std::optional<sampling::ScoredToken> score;
+  if (!output.drawn.empty()) score = std::move(output.drawn[index]);
+  untold.AddToken(sequence, std::move(score));
   if (sequence.num_output_tokens() == 1) ReleaseOthers(sequence);
   return end;
 }
@@ -448,19 +384,18 @@ void Engine::Impl::End(Sequence& sequence, EndReason reason, Time now, absl::Sta
   ReleaseOthers(sequence);
   if (const auto deadline = sequence.request().deadline) deadlines.erase({*deadline, sequence.id()});
   stalled.erase(sequence.id());
-  Ended ended;
-  ended.outcome = sequence.End(reason, std::move(status), now);
-  ended.total = now - sequence.arrival();
+  Outcome outcome = sequence.End(reason, std::move(status), now);
   // A deadline's end counts, too: else only the short ones would be known.
   const bool typical =
       reason == EndReason::kStop || reason == EndReason::kLength || reason == EndReason::kDeadline;
-  if (typical && ended.outcome.completion_tokens > 0) {
-    drain.OnEnd(ended.outcome.prefill + ended.outcome.decode, ended.outcome.completion_tokens);
+  if (typical && outcome.completion_tokens > 0) {
+    drain.OnEnd(outcome.prefill + outcome.decode, outcome.completion_tokens);
   }
   const auto it = sequences.find(sequence.id());
-  ended.sequence = std::move(it->second);
+  std::unique_ptr<Sequence> owned = std::move(it->second);
   sequences.erase(it);
-  untold_ends.push_back(std::move(ended));
+  const Duration total = now - owned->arrival();
+  untold.AddEnd(std::move(owned), std::move(outcome), total);
   ++num_ended;
 }
 
@@ -479,23 +414,9 @@ void Engine::Impl::TellResidency() {
 // was nothing to tell.
 bool Engine::Impl::Settle() {
   Publish();
-  const bool any =
-      !untold_scores.empty() || !untold_tokens.empty() || !untold_pauses.empty() || !untold_ends.empty();
-  for (const PromptScores& told : std::exchange(untold_scores, {})) {
-    told.sequence->request().sink->OnPromptScores(told.first, told.scores);
-  }
-  for (const Token& token : std::exchange(untold_tokens, {})) {
-    const absl::Span<const TokenId> output = token.sequence->output();
-    absl::Span<const sampling::ScoredToken> scores;
-    if (token.score.has_value()) scores = absl::MakeConstSpan(&*token.score, 1);
-    token.sequence->request().sink->OnTokens(token.position, output.subspan(token.position, 1), scores);
-  }
-  for (const Sequence* sequence : std::exchange(untold_pauses, {})) sequence->request().sink->OnPaused();
-  if (listener != nullptr && !untold_ends.empty()) listener->OnLoadChange();
-  for (const Ended& ended : std::exchange(untold_ends, {})) {
-    metrics.OnEnd(ended.outcome, ended.total);
-    ended.sequence->request().sink->OnEnd(ended.outcome);
-  }
+  const bool any = !untold.empty();
+  if (listener != nullptr && untold.num_ends() > 0) listener->OnLoadChange();
+  untold.Tell(metrics);
   return any;
 }
 
@@ -521,8 +442,8 @@ void Engine::Impl::Publish() {
   MutexLock lock(mu);
   snapshot = now;
   // In one with the snapshot: whoever reads this version finds them gone.
-  const uint64_t version = load_version.fetch_add(untold_ends.size()) + untold_ends.size();
-  for (Ended& ended : untold_ends) ended.outcome.load_version = version;
+  const uint64_t ends = untold.num_ends();
+  untold.SetLoadVersion(load_version.fetch_add(ends) + ends);
   door.Leave(std::exchange(left_requests, 0), std::exchange(left_tokens, 0));
 }
 
@@ -533,7 +454,7 @@ void Engine::Impl::CheckInvariants() const {
               scheduler.running().size() + static_cast<size_t>(waiting.size()) + stalled.size());
   QANAT_CHECK(scheduler.num_paused() == static_cast<int32_t>(stalled.size()));
   QANAT_CHECK(num_accepted == num_ended + sequences.size()) << "every accepted request ends once";
-  QANAT_CHECK(untold_scores.empty() && untold_tokens.empty() && untold_pauses.empty() && untold_ends.empty());
+  QANAT_CHECK(untold.empty());
   // The inbox may hold more.
   QANAT_CHECK(door.requests() >= waiting.size() - waiting.num_started());
   QANAT_CHECK(door.requests() <= options.queue_requests && door.tokens() <= options.queue_tokens);

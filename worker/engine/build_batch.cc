@@ -1,0 +1,51 @@
+#include "worker/engine/build_batch.h"
+
+#include "common/base/check.h"
+
+namespace qanat::engine {
+namespace {
+
+BatchSequence ItemOf(const PlannedRow& row) {
+  const Sequence& sequence = *row.sequence;
+  const int32_t first = sequence.num_computed();
+  BatchSequence item;
+  item.id = sequence.id();
+  item.first_position = first;
+  item.tokens = row.drafted.empty() ? sequence.tokens().subspan(first, row.num_tokens) : row.drafted;
+  item.num_drafts = row.num_drafts();
+  item.block_table = sequence.table().blocks();
+  item.sample = row.draws();
+  item.params = sequence.request().sampling;
+  item.rules = sequence.request().rules.get();
+  item.counts = &sequence.token_counts();
+  item.draw = {sequence.request().seed, sequence.choice(),
+               static_cast<uint32_t>(sequence.num_output_tokens())};
+  item.logprobs = sequence.request().logprobs;
+  item.scored = sequence.ScoredBy(row.num_tokens);
+  item.first_scored = sequence.num_scored() - 1 - first;
+  item.scored_logprobs = sequence.request().prompt_logprobs.value_or(0);
+  return item;
+}
+
+}  // namespace
+
+BuiltBatch BuildBatch(const StepPlan& plan, const kv::KvManager& kv) {
+  BuiltBatch built;
+  built.batch.sequences.reserve(plan.rows.size());
+  for (const PlannedRow& row : plan.rows) {
+    const BatchSequence& item = built.batch.sequences.emplace_back(ItemOf(row));
+    for (size_t i = item.first_position / kv.block_size(); i < item.block_table.size(); ++i) {
+      QANAT_CHECK(!kv.Shared(item.block_table[i])) << "a shared block would be written";
+    }
+    const auto num_tokens = static_cast<int32_t>(item.tokens.size());
+    const int64_t context = item.first_position + num_tokens;
+    built.batch.num_tokens += num_tokens;
+    built.shape.context_tokens += context;
+    if (num_tokens > 1) built.shape.chunk_attention += num_tokens * context;
+  }
+  built.shape.sequences = static_cast<int64_t>(plan.rows.size());
+  built.shape.tokens = built.batch.num_tokens;
+  return built;
+}
+
+}  // namespace qanat::engine
