@@ -45,6 +45,8 @@ const KernelSet& Avx2Kernels();
 const KernelSet& Avx512Kernels();
 // Float32 over dequantised weights and a float32 cache: what the others are measured against.
 const KernelSet& ReferenceKernels();
+// The path with a float32 cache: its attention, and what stores keys and values, are the reference's.
+KernelSet WithFloatCache(const KernelSet& kernels);
 
 // AVX2, FMA and F16C, on the CPU and enabled by the system.
 bool CpuHasAvx2();

@@ -68,6 +68,8 @@ void AddEngine(CLI::App& app, Flags& flags, Raw& raw) {
   cli::AddFlag(app, "threads", raw.threads, "compute threads; 0: all of the cpuset");
   cli::AddFlag(app, "kernels", flags.backend.kernels,
                "auto, avx512, avx2, scalar or reference (float32, float32 KV cache)");
+  cli::AddFlag(app, "kv-dtype", raw.kv_dtype,
+               "bf16, float32 (twice the memory), or auto: bf16, but float32 for the reference kernels");
   cli::AddFlag(app, "kv-blocks", raw.kv_blocks, "blocks of the KV cache; 0: from --kv-memory");
   cli::AddFlag(app, "kv-memory", raw.kv_memory,
                "bytes of the KV cache (K, M, G: powers of 1024); 0: half of free memory");
@@ -88,8 +90,6 @@ void AddEngine(CLI::App& app, Flags& flags, Raw& raw) {
 
 void AddUnbuilt(CLI::App& app, Raw& raw) {
   cli::AddFlag(app, "device", raw.device, "cpu; cuda, cuda-emu and sim are not built yet");
-  cli::AddFlag(app, "kv-dtype", raw.kv_dtype,
-               "auto: bf16, or float32 for the reference kernels; int8 is not built yet");
   cli::AddFlag(app, "eviction", raw.eviction, "lru; adaptive is not built yet");
   cli::AddFlag(app, "batching", raw.batching, "continuous; static is not built yet");
   cli::AddFlag(app, "kv", raw.kv, "paged; contiguous is not built yet");
@@ -102,14 +102,12 @@ void AddUnbuilt(CLI::App& app, Raw& raw) {
 }
 
 absl::Status CheckBuilt(const Raw& raw, const Flags& flags) {
-  const std::string kv_dtype = flags.backend.kernels == "reference" ? "float32" : "bf16";
   const struct {
     const char* flag;
     const std::string& value;
     std::string built;
   } kOnly[] = {
       {"--device", raw.device, "cpu"},
-      {"--kv-dtype", raw.kv_dtype == "auto" ? kv_dtype : raw.kv_dtype, kv_dtype},
       {"--eviction", raw.eviction, "lru"},
       {"--batching", raw.batching, "continuous"},
       {"--kv", raw.kv, "paged"},
@@ -163,10 +161,22 @@ absl::Status ReadNumbers(const Raw& raw, Flags& flags) {
   return cli::ReadDuration("--watchdog", raw.watchdog, flags.watchdog);
 }
 
+absl::Status ReadKvDtype(const std::string& text, backend::CpuBackendOptions& backend) {
+  const bool reference = backend.kernels == "reference";
+  backend.float_cache = text == "float32" || (text == "auto" && reference);
+  if (backend.float_cache || text == "auto" || (text == "bf16" && !reference)) return absl::OkStatus();
+  if (text == "bf16")
+    return absl::InvalidArgumentError("--kv-dtype: the reference kernels' cache is float32");
+  if (text == "int8") return absl::UnimplementedError("--kv-dtype=int8 is not built yet");
+  return absl::InvalidArgumentError(
+      absl::StrCat("--kv-dtype: '", text, "' is not auto, bf16, float32 or int8"));
+}
+
 absl::Status Check(const Raw& raw, Flags& flags) {
   if (flags.model.empty()) return absl::InvalidArgumentError("--model is required: a GGUF file");
   QANAT_RETURN_IF_ERROR(CheckBuilt(raw, flags));
   QANAT_RETURN_IF_ERROR(ReadNumbers(raw, flags));
+  QANAT_RETURN_IF_ERROR(ReadKvDtype(raw.kv_dtype, flags.backend));
   if (raw.prefix_cache != "on" && raw.prefix_cache != "off") {
     return absl::InvalidArgumentError(
         absl::StrCat("--prefix-cache: '", raw.prefix_cache, "' is not on or off"));

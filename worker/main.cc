@@ -82,8 +82,7 @@ absl::StatusOr<Device> LoadDevice(const Flags& flags) {
   QANAT_ASSIGN_OR_RETURN(device.model, model::LoadModel(flags.model, *device.backend,
                                                         {.max_tokens = flags.engine.max_batch_tokens,
                                                          .max_logit_rows = flags.engine.max_logit_rows()}));
-  const auto format =
-      flags.backend.kernels == "reference" ? backend::KvFormat::kF32 : backend::KvFormat::kBF16;
+  const auto format = flags.backend.float_cache ? backend::KvFormat::kF32 : backend::KvFormat::kBF16;
   backend::KvConfig kv = model::KvConfigFor(device.model.config, flags.engine.block_size, 1, format);
   QANAT_ASSIGN_OR_RETURN(kv.num_blocks, ChooseBlocks(flags, device.backend->BlockBytes(kv)));
   QANAT_RETURN_IF_ERROR(device.backend->AllocateKv(kv));
@@ -163,8 +162,7 @@ class Worker {
         worker_service_(context_) {}
 
   absl::Status Start() {
-    service::ExportEngine(exporter_, engine_, info_, "cpu",
-                          flags_.backend.kernels == "reference" ? "float32" : "bf16");
+    service::ExportEngine(exporter_, engine_, info_, "cpu", flags_.backend.float_cache ? "float32" : "bf16");
     service::ExportWatch(exporter_, publisher_);
     exporter_.AddProcessMetrics("worker");
     watch_thread_.emplace(publisher_);

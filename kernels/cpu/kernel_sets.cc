@@ -143,4 +143,15 @@ const KernelSet& ReferenceKernels() {
   return CpuHasAvx512() ? with_avx512 : CpuHasAvx2() ? with_avx2 : plain;
 }
 
+KernelSet WithFloatCache(const KernelSet& kernels) {
+  const KernelSet& reference = ReferenceKernels();
+  KernelSet set = kernels;
+  set.kv_element = reference.kv_element;
+  set.rope_store = reference.rope_store;
+  set.attend = reference.attend;
+  set.attend_partition = reference.attend_partition;
+  set.merge_partitions = reference.merge_partitions;
+  return set;
+}
+
 }  // namespace qanat::kernels

@@ -24,6 +24,7 @@ struct ModelOptions {
   int threads = 2;
   int max_tokens = 64;
   int num_blocks = 128;
+  bool float_cache = false;  // the reference's is in any case
 };
 
 // What: one loaded model on a CPU backend, its cache empty of meaning: every Run of a sequence says which
@@ -107,14 +108,17 @@ class GoldenModel {
 
  private:
   void CreateBackend(const ModelOptions& options) {
-    auto backend =
-        backend::CreateCpuBackend({.threads = options.threads, .kernels = options.kernels, .pin = false});
+    auto backend = backend::CreateCpuBackend({.threads = options.threads,
+                                              .kernels = options.kernels,
+                                              .float_cache = options.float_cache,
+                                              .pin = false});
     QANAT_CHECK(backend.ok()) << backend.status().ToString();
     backend_ = *std::move(backend);
   }
 
   void AllocateKv(const ModelOptions& options) {
-    const auto format = options.kernels == "reference" ? backend::KvFormat::kF32 : backend::KvFormat::kBF16;
+    const bool float_cache = options.float_cache || options.kernels == "reference";
+    const auto format = float_cache ? backend::KvFormat::kF32 : backend::KvFormat::kBF16;
     const absl::Status status =
         backend_->AllocateKv(model::KvConfigFor(loaded_.config, kBlockSize, options.num_blocks, format));
     QANAT_CHECK(status.ok()) << status.ToString();

@@ -64,7 +64,8 @@ absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuBackendOption
   ThreadPoolOptions threads;
   threads.threads = options.threads > 0 ? options.threads : topology.ComputeThreads();
   if (options.pin) threads.cpus = std::move(topology.cpus);
-  return std::make_unique<CpuBackend>(*kernels, std::move(threads));
+  return std::make_unique<CpuBackend>(options.float_cache ? kernels::WithFloatCache(*kernels) : *kernels,
+                                      std::move(threads));
 }
 
 CpuBackend::CpuBackend(const kernels::KernelSet& kernels, ThreadPoolOptions threads)

@@ -16,6 +16,8 @@ struct CpuBackendOptions {
   // auto (the first that this CPU runs of the next three), avx512, avx2, scalar; reference (float32 weights
   // and float32 KV cache).
   std::string kernels = "auto";
+  // Keys and values as float32, whatever the kernels; the reference's always are.
+  bool float_cache = false;
   // Pin compute threads to the CPUs of the cpuset.
   bool pin = true;
 };

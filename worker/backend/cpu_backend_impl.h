@@ -96,7 +96,7 @@ class CpuBackend final : public Backend {
   void AttendByPartition(Activations qkv, const AttentionSpec& spec, const BatchLayout& batch,
                          Activations out);
 
-  const kernels::KernelSet& kernels_;
+  const kernels::KernelSet kernels_;
   Arena arena_;
   ThreadPool pool_;
   CpuWeights weights_;
