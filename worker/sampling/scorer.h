@@ -19,7 +19,8 @@ namespace qanat::sampling {
 // by at most the vocabulary's size * 2^-33 and 2e-7: below 1e-5 for 49,152 tokens.
 //
 // What: the arithmetic above. Owns scratch for one row, kept for its capacity. Threads: one. Errors: nothing
-// when a logit is NaN or infinite. About 45 us for 49,152 logits (AVX-512, one core of 2.3 GHz).
+// when a logit is NaN or infinite. About 35 us for 49,152 logits, 40 us with the 20 most likely
+// (AVX-512, one core of 2.3 GHz).
 class Scorer {
  public:
   // `token` and the `num_likeliest` most likely tokens, best first, equal ones by the lowest id. REQUIRES:
