@@ -1,13 +1,13 @@
 #include "router/link/grpc_link_session.h"
 
 #include <algorithm>
-#include <ctime>
 #include <utility>
 #include <vector>
 
 #include "common/api/call_end.h"
 #include "common/api/duration_proto.h"
 #include "common/base/error.h"
+#include "common/base/thread_cpu_time.h"
 #include "common/rpc/status.h"
 
 namespace qanat::router {
@@ -15,12 +15,6 @@ namespace {
 
 absl::Status WorkerLost() {
   return WithReason(absl::UnavailableError("the connection to the worker broke"), kWorkerLost);
-}
-
-Duration ThreadCpuTime() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 void Deliver(CallSink& sink, cluster::v1::CallEvent& event) {

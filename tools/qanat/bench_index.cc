@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/base/clock.h"
+#include "common/base/thread_cpu_time.h"
 #include "nlohmann/json.hpp"
 #include "router/index/index.h"
 #include "router/index/pending_credits.h"

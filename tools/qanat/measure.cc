@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <ctime>
 #include <fstream>
 #include <string>
 
@@ -34,12 +33,6 @@ int64_t StolenJiffies() {
   stat >> cpu;
   for (int64_t& value : field) stat >> value;
   return field[7];
-}
-
-Duration ThreadCpuTime() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 }  // namespace qanat::tools

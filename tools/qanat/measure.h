@@ -18,7 +18,4 @@ double LoadAverage();
 // Jiffies that the host took from this machine, over all CPUs.
 int64_t StolenJiffies();
 
-// What the calling thread has computed so far, others' turns on its CPU left out.
-Duration ThreadCpuTime();
-
 }  // namespace qanat::tools

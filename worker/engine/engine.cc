@@ -12,15 +12,13 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/base/error.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
-#include "common/base/units.h"
 #include "worker/engine/build_batch.h"
 #include "worker/engine/door.h"
 #include "worker/engine/drain_estimate.h"
+#include "worker/engine/end_status.h"
 #include "worker/engine/inbox.h"
 #include "worker/engine/scheduler.h"
 #include "worker/engine/sequence.h"
@@ -29,25 +27,6 @@
 #include "worker/kv/kv_manager.h"
 
 namespace qanat::engine {
-namespace {
-
-absl::Status StatusOf(EndReason reason) {
-  switch (reason) {
-    case EndReason::kStop:
-    case EndReason::kLength:
-      return absl::OkStatus();
-    case EndReason::kCancelled:
-      return absl::CancelledError("the request was cancelled");
-    case EndReason::kDeadline:
-      return absl::DeadlineExceededError("the deadline passed before the answer was complete");
-    case EndReason::kError:
-      break;
-  }
-  return absl::InternalError("the computation of this request failed");
-}
-
-}  // namespace
-
 struct Engine::Impl {
   Impl(const EngineOptions& options, const hash::BlockHasher& hasher, ModelRunner& runner, const Clock& clock,
        EngineMetrics& metrics, StateListener* listener);
@@ -78,7 +57,6 @@ struct Engine::Impl {
   std::optional<EndReason> CommitToken(Sequence& sequence, SequenceOutput& output, size_t index, Time now);
   void End(Sequence& sequence, EndReason reason, Time now) { End(sequence, reason, now, StatusOf(reason)); }
   void End(Sequence& sequence, EndReason reason, Time now, absl::Status status);
-  absl::Status ReaderStalled() const;
   void ReleaseOthers(const Sequence& choice0);
   void LeaveDoor(int32_t requests, int64_t tokens);
   void TellResidency();
@@ -263,7 +241,7 @@ void Engine::Impl::ExpireDeadlines(Time now) {
     Sequence& sequence = *sequences.at(it->first);
     const bool over = it->second <= now;
     ++it;  // End takes it out
-    if (over) End(sequence, EndReason::kCancelled, now, ReaderStalled());
+    if (over) End(sequence, EndReason::kCancelled, now, ReaderStalled(options.stall_limit));
   }
 }
 
@@ -370,12 +348,6 @@ std::optional<EndReason> Engine::Impl::CommitToken(Sequence& sequence, SequenceO
   untold.AddToken(sequence, std::move(score));
   if (sequence.num_output_tokens() == 1) ReleaseOthers(sequence);
   return end;
-}
-
-absl::Status Engine::Impl::ReaderStalled() const {
-  return WithReason(
-      absl::CancelledError(absl::StrCat("the reader took nothing for ", FormatDuration(options.stall_limit))),
-      "READER_STALLED");
 }
 
 void Engine::Impl::End(Sequence& sequence, EndReason reason, Time now, absl::Status status) {

@@ -6,6 +6,7 @@
 #include "common/rpc/options.h"
 #include "common/rpc/status.h"
 #include "grpcpp/server_context.h"
+#include "worker/engine/end_status.h"
 
 namespace qanat::service {
 namespace {
@@ -41,7 +42,7 @@ bool GenerateReactor::MayWrite() {
   const std::optional<Time> began = gate_.Check();
   if (!began.has_value()) return true;
   if (context_.clock.Now() - *began > context_.stall_limit) {
-    generation_->Abort(engine::EndReason::kCancelled, ReaderStalled(context_.stall_limit));
+    generation_->Abort(engine::EndReason::kCancelled, engine::ReaderStalled(context_.stall_limit));
     // Without it the write under way, and so the call, would wait for the reader for ever.
     call_.TryCancel();
   }

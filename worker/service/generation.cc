@@ -9,7 +9,6 @@
 #include "common/api/duration_proto.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
-#include "common/base/units.h"
 #include "worker/service/build_request.h"
 #include "worker/service/request_log.h"
 
@@ -46,11 +45,6 @@ bool IsSuccess(engine::EndReason reason) {
 }  // namespace
 
 absl::Status CallerLeft() { return absl::CancelledError("the caller left"); }
-
-absl::Status ReaderStalled(Duration limit) {
-  return WithReason(absl::CancelledError(absl::StrCat("the reader took nothing for ", FormatDuration(limit))),
-                    "READER_STALLED");
-}
 
 Generation::Generation(const ServiceContext& context, std::shared_ptr<GenerationListener> listener)
     : context_(context), arrival_(context.clock.Now()), listener_(std::move(listener)) {}

@@ -33,7 +33,6 @@ class GenerationListener {
 
 // Why a transport aborts.
 absl::Status CallerLeft();
-absl::Status ReaderStalled(Duration limit);
 
 // What: validates a request, encodes its prompt, submits it, turns the tokens of its choices into messages
 // and ends it once. The unary stream and the Session are two transports over it: each takes what there is

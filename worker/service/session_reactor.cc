@@ -9,6 +9,7 @@
 #include "common/base/error.h"
 #include "common/rpc/status.h"
 #include "grpcpp/server_context.h"
+#include "worker/engine/end_status.h"
 
 namespace qanat::service {
 namespace {
@@ -164,7 +165,7 @@ bool SessionReactor::MayWrite() {
   const std::optional<Time> began = gate_.Check();
   if (!began.has_value()) return true;
   if (context_.clock.Now() - *began > context_.stall_limit) {
-    Close(ReaderStalled(context_.stall_limit));
+    Close(engine::ReaderStalled(context_.stall_limit));
     stream_.TryCancel();
   }
   return false;

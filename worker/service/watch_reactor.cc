@@ -6,6 +6,7 @@
 #include "common/base/log.h"
 #include "common/rpc/status.h"
 #include "grpcpp/server_context.h"
+#include "worker/engine/end_status.h"
 #include "worker/service/generation.h"
 
 namespace qanat::service {
@@ -37,7 +38,7 @@ bool WatchReactor::MayWrite() {
   const std::optional<Time> began = gate_.Check();
   if (!began.has_value()) return true;
   if (context_.clock.Now() - *began > context_.stall_limit) {
-    Close(ReaderStalled(context_.stall_limit));
+    Close(engine::ReaderStalled(context_.stall_limit));
     call_.TryCancel();
   }
   return false;

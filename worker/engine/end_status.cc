@@ -1,0 +1,29 @@
+#include "worker/engine/end_status.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/error.h"
+#include "common/base/units.h"
+
+namespace qanat::engine {
+
+absl::Status StatusOf(EndReason reason) {
+  switch (reason) {
+    case EndReason::kStop:
+    case EndReason::kLength:
+      return absl::OkStatus();
+    case EndReason::kCancelled:
+      return absl::CancelledError("the request was cancelled");
+    case EndReason::kDeadline:
+      return absl::DeadlineExceededError("the deadline passed before the answer was complete");
+    case EndReason::kError:
+      break;
+  }
+  return absl::InternalError("the computation of this request failed");
+}
+
+absl::Status ReaderStalled(Duration limit) {
+  return WithReason(absl::CancelledError(absl::StrCat("the reader took nothing for ", FormatDuration(limit))),
+                    "READER_STALLED");
+}
+
+}  // namespace qanat::engine
