@@ -4,6 +4,7 @@
 
 #include "tools/qanat/bench_engine.h"
 #include "tools/qanat/bench_index.h"
+#include "tools/qanat/bench_serve.h"
 #include "tools/qanat/command.h"
 
 namespace qanat::tools {
@@ -54,9 +55,11 @@ Command AddBench(CLI::App& qanat) {
   app->require_subcommand(1);
   const auto engine = AddEngine(*app);
   const auto index = AddIndex(*app);
-  return {app, [engine, index] {
+  const auto serve = AddBenchServe(*app);
+  return {app, [engine, index, serve] {
             absl::Status status = engine();
             status.Update(index());
+            status.Update(serve());
             return status;
           }};
 }

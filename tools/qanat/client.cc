@@ -58,13 +58,6 @@ std::string HintOf(const absl::Status& status) {
   return "";
 }
 
-absl::StatusOr<Duration> ReadDuration(const char* flag, const std::string& text) {
-  absl::StatusOr<Duration> duration = ParseDuration(text);
-  if (duration.ok()) return duration;
-  return WithReason(absl::InvalidArgumentError(absl::StrCat(flag, ": ", duration.status().message())),
-                    "USAGE");
-}
-
 }  // namespace
 
 const char kExitStatuses[] =
@@ -79,6 +72,13 @@ void AddClientOptions(CLI::App& app, ClientOptions& options) {
   app.add_option("--wait", options.wait, "how long to wait for a router and a worker that are not there yet")
       ->capture_default_str();
   app.add_flag("--json", options.json, "print each message as a line of JSON");
+}
+
+absl::StatusOr<Duration> ReadDuration(const char* flag, const std::string& text) {
+  absl::StatusOr<Duration> duration = ParseDuration(text);
+  if (duration.ok()) return duration;
+  return WithReason(absl::InvalidArgumentError(absl::StrCat(flag, ": ", duration.status().message())),
+                    "USAGE");
 }
 
 absl::Status RunCall(const ClientOptions& options, const std::shared_ptr<grpc::Channel>& channel,

@@ -8,6 +8,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/clock.h"
 #include "google/protobuf/message.h"
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
@@ -24,6 +25,9 @@ struct ClientOptions {
 
 // --target, --timeout, --wait, --json.
 void AddClientOptions(CLI::App& app, ClientOptions& options);
+
+// INVALID_ARGUMENT naming the flag when `text` is no duration.
+absl::StatusOr<Duration> ReadDuration(const char* flag, const std::string& text);
 
 // Runs `call` with a context whose deadline is --timeout. While it ends UNAVAILABLE and --wait has not
 // passed, runs it again: `call` starts anew each time, and ends otherwise once it has printed something.

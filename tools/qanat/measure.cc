@@ -1,8 +1,10 @@
 #include "tools/qanat/measure.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <string>
 
@@ -33,6 +35,12 @@ int64_t StolenJiffies() {
   stat >> cpu;
   for (int64_t& value : field) stat >> value;
   return field[7];
+}
+
+Duration ProcessCpuTime() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 }  // namespace qanat::tools

@@ -17,5 +17,7 @@ double Quantile(std::vector<double> values, double q);
 double LoadAverage();
 // Jiffies that the host took from this machine, over all CPUs.
 int64_t StolenJiffies();
+// CPU time of this process, all its threads, since it began.
+Duration ProcessCpuTime();
 
 }  // namespace qanat::tools
