@@ -134,7 +134,13 @@ TokenId FakeModelRunner::Draw(const engine::BatchSequence& row, absl::Span<const
     hash = Mix(hash, counts);
   }
   for (const TokenId token : context) hash = Mix(hash, static_cast<uint64_t>(token) + 1);
-  return static_cast<TokenId>(hash % static_cast<uint64_t>(vocabulary));
+  const auto token = [&] { return static_cast<TokenId>(hash % static_cast<uint64_t>(vocabulary)); };
+  // Too early for an end: the next one in the dice.
+  while (row.rules != nullptr && static_cast<int32_t>(row.draw.position) < row.rules->min_tokens &&
+         std::find(row.rules->late.begin(), row.rules->late.end(), token()) != row.rules->late.end()) {
+    hash = Mix(hash, 1);
+  }
+  return token();
 }
 
 std::vector<TokenId> FakeModelRunner::Answer(const engine::Request& request, int32_t context_length,

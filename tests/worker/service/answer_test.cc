@@ -10,6 +10,7 @@
 #include "common/text/utf8.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/byte_level_vocabulary.h"
+#include "tests/worker/service/naive_answer.h"
 
 namespace qanat::service {
 namespace {
@@ -203,53 +204,6 @@ TEST_F(AnswerTest, ScoresGoAtOnceAndStopWhereTheAnswerDoes) {
 // --- Random answers against the whole text, matched at once
 // ----------------------------------------------------
 
-struct Expected {
-  std::string text;
-  int32_t num_tokens = 0;
-  bool by_string = false;
-  bool by_token = false;
-};
-
-// Where the first stop lies that ends behind the first `seen` bytes, the longest of those that end there.
-std::optional<std::pair<size_t, size_t>> FindStop(const std::string& text, size_t seen,
-                                                  const std::vector<std::string>& stops) {
-  for (size_t end = seen + 1; end <= text.size(); ++end) {
-    size_t longest = 0;
-    for (const std::string& stop : stops) {
-      if (text.substr(0, end).ends_with(stop)) longest = std::max(longest, stop.size());
-    }
-    if (longest > 0) return std::pair(end - longest, end);
-  }
-  return std::nullopt;
-}
-
-// The naive way: decode every prefix as a whole and look for a stop that ends in what the last token added. A
-// partial character at the end of a prefix is not text yet.
-Expected Naive(const text::Tokenizer& tokenizer, const std::vector<TokenId>& ids,
-               const AnswerOptions& options) {
-  std::string raw;
-  std::string before;
-  for (size_t n = 1; n <= ids.size() + 1; ++n) {
-    const bool at_end = n > ids.size();
-    const auto count = static_cast<int32_t>(std::min(n, ids.size()));
-    const auto& ends = options.stop_token_ids;
-    const bool by_token = !at_end && std::find(ends.begin(), ends.end(), ids[n - 1]) != ends.end();
-    if (!at_end && (!by_token || options.include_stop)) raw += std::string(tokenizer.Bytes(ids[n - 1]));
-    std::string text;
-    const size_t partial = text::AppendCharacters(raw, text);
-    if ((at_end || by_token) && partial > 0) text += text::kReplacement;
-    if (by_token) return {text, count, false, true};
-    if (count >= options.min_tokens) {
-      if (const auto stop = FindStop(text, before.size(), options.stops)) {
-        return {text.substr(0, options.include_stop ? stop->second : stop->first), count, true, false};
-      }
-    }
-    if (at_end) return {text, count, false, false};
-    before = text;
-  }
-  return {};
-}
-
 TEST_F(AnswerTest, RandomAnswersEqualTheWholeTextMatchedAtOnce) {
   std::mt19937 random(7);
   const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
@@ -291,7 +245,7 @@ TEST_F(AnswerTest, RandomAnswersEqualTheWholeTextMatchedAtOnce) {
     }
     answer.Finish();
     take();
-    const Expected expected = Naive(*tokenizer_, ids, options);
+    const NaiveAnswer expected = AnswerNaively(*tokenizer_, ids, options);
     ASSERT_EQ(text, expected.text) << "round " << round;
     ASSERT_EQ(answer.stop().has_value(), expected.by_string) << "round " << round;
     ASSERT_EQ(answer.stop_token().has_value(), expected.by_token) << "round " << round;
