@@ -29,6 +29,8 @@ struct Raw {
   std::string queue_requests = "256";
   std::string queue_tokens = "256K";
   std::string prefix_cache = "on";
+  std::string batching = "continuous";
+  std::string kv = "paged";
   std::string stall_limit = "30s";
   std::string drain_limit = "30s";
   std::string watchdog = "10s";
@@ -38,8 +40,6 @@ struct Raw {
   std::string device = "cpu";
   std::string kv_dtype = "auto";
   std::string eviction = "lru";
-  std::string batching = "continuous";
-  std::string kv = "paged";
   std::string speculation = "lookup";
   std::string tensor_parallel_size = "1";
   std::string rank = "0";
@@ -80,6 +80,13 @@ void AddEngine(CLI::App& app, Flags& flags, Raw& raw) {
   cli::AddFlag(app, "queue-requests", raw.queue_requests, "requests that may wait");
   cli::AddFlag(app, "queue-tokens", raw.queue_tokens, "prompt tokens that may wait");
   cli::AddFlag(app, "prefix-cache", raw.prefix_cache, "on or off");
+  cli::AddFlag(app, "batching", raw.batching,
+               "continuous; to compare with: static (nobody joins until the whole batch has ended, who has\n"
+               "ended is computed until then) or static-compacted (who has ended is not computed any more)");
+  cli::AddFlag(
+      app, "kv", raw.kv,
+      "paged; to compare with: contiguous (the longest case is reserved as one run of blocks; needs\n"
+      "--prefix-cache=off)");
   cli::AddFlag(app, "speculation", raw.speculation,
                "lookup (drafts from the text so far; the same bytes) or off");
   cli::AddFlag(app, "inter-token-target", raw.inter_token_target,
@@ -91,8 +98,6 @@ void AddEngine(CLI::App& app, Flags& flags, Raw& raw) {
 void AddUnbuilt(CLI::App& app, Raw& raw) {
   cli::AddFlag(app, "device", raw.device, "cpu; cuda, cuda-emu and sim are not built yet");
   cli::AddFlag(app, "eviction", raw.eviction, "lru; adaptive is not built yet");
-  cli::AddFlag(app, "batching", raw.batching, "continuous; static is not built yet");
-  cli::AddFlag(app, "kv", raw.kv, "paged; contiguous is not built yet");
   cli::AddFlag(app, "tensor-parallel-size", raw.tensor_parallel_size, "1; more is not built yet");
   cli::AddFlag(app, "rank", raw.rank, "0; not built yet");
   cli::AddFlag(app, "leader", raw.leader, "not built yet");
@@ -109,8 +114,6 @@ absl::Status CheckBuilt(const Raw& raw, const Flags& flags) {
   } kOnly[] = {
       {"--device", raw.device, "cpu"},
       {"--eviction", raw.eviction, "lru"},
-      {"--batching", raw.batching, "continuous"},
-      {"--kv", raw.kv, "paged"},
       {"--tensor-parallel-size", raw.tensor_parallel_size, "1"},
       {"--rank", raw.rank, "0"},
       {"--leader", raw.leader, ""},
@@ -172,6 +175,24 @@ absl::Status ReadKvDtype(const std::string& text, backend::CpuBackendOptions& ba
       absl::StrCat("--kv-dtype: '", text, "' is not auto, bf16, float32 or int8"));
 }
 
+// What an old server did, for comparison.
+absl::Status ReadModes(const Raw& raw, engine::EngineOptions& engine) {
+  using engine::Batching;
+  if (raw.batching == "static") {
+    engine.batching = Batching::kStatic;
+  } else if (raw.batching == "static-compacted") {
+    engine.batching = Batching::kStaticCompacted;
+  } else if (raw.batching != "continuous") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--batching: '", raw.batching, "' is not continuous, static or static-compacted"));
+  }
+  if (raw.kv != "paged" && raw.kv != "contiguous") {
+    return absl::InvalidArgumentError(absl::StrCat("--kv: '", raw.kv, "' is not paged or contiguous"));
+  }
+  engine.kv_layout = raw.kv == "paged" ? kv::Layout::kPaged : kv::Layout::kContiguous;
+  return absl::OkStatus();
+}
+
 absl::Status Check(const Raw& raw, Flags& flags) {
   if (flags.model.empty()) return absl::InvalidArgumentError("--model is required: a GGUF file");
   QANAT_RETURN_IF_ERROR(CheckBuilt(raw, flags));
@@ -187,6 +208,7 @@ absl::Status Check(const Raw& raw, Flags& flags) {
         absl::StrCat("--speculation: '", raw.speculation, "' is not lookup or off"));
   }
   flags.engine.speculation = raw.speculation == "lookup";
+  QANAT_RETURN_IF_ERROR(ReadModes(raw, flags.engine));
   if (flags.model_id.empty()) flags.model_id = flags.model.substr(flags.model.rfind('/') + 1);
   // With the smallest context and pool: those that the model gives are checked with it.
   engine::EngineOptions known = flags.engine;

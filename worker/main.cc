@@ -85,8 +85,9 @@ absl::StatusOr<Device> LoadDevice(const Flags& flags) {
   const auto format = flags.backend.float_cache ? backend::KvFormat::kF32 : backend::KvFormat::kBF16;
   backend::KvConfig kv = model::KvConfigFor(device.model.config, flags.engine.block_size, 1, format);
   QANAT_ASSIGN_OR_RETURN(kv.num_blocks, ChooseBlocks(flags, device.backend->BlockBytes(kv)));
-  QANAT_RETURN_IF_ERROR(device.backend->AllocateKv(kv));
   device.engine.num_blocks = kv.num_blocks;
+  kv.num_blocks += flags.engine.padding_blocks();
+  QANAT_RETURN_IF_ERROR(device.backend->AllocateKv(kv));
   device.engine.context_length = device.model.config.context_length;
   QANAT_RETURN_IF_ERROR(device.engine.Validate());
   device.runner = std::make_unique<model::DeviceModelRunner>(*device.model.model, *device.backend);

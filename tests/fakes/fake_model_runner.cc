@@ -58,14 +58,24 @@ void FakeModelRunner::Write(const engine::BatchSequence& row) {
   QANAT_CHECK(!row.tokens.empty());
   const size_t end = row.first_position + row.tokens.size();
   QANAT_CHECK(row.block_table.size() == (end + block_size_ - 1) / block_size_);
+  if (row.id == engine::kPaddingId) {
+    for (const int32_t block : row.block_table) Wipe(block);
+    return;
+  }
   for (size_t i = 0; i < row.tokens.size(); ++i) {
     const size_t position = row.first_position + i;
     const size_t block = static_cast<size_t>(row.block_table[position / block_size_]) * block_size_;
     const size_t slot = position % block_size_;
-    if (slot == 0) std::fill_n(slots_.begin() + static_cast<int64_t>(block), block_size_, kNothing);
+    if (slot == 0) Wipe(row.block_table[position / block_size_]);
     slots_.at(block + slot) = row.tokens[i];
   }
   computed_tokens_ += static_cast<int64_t>(row.tokens.size());
+}
+
+void FakeModelRunner::Wipe(int32_t block) {
+  const size_t first = static_cast<size_t>(block) * block_size_;
+  QANAT_CHECK(first < slots_.size()) << "there is no block " << block;
+  std::fill_n(slots_.begin() + static_cast<int64_t>(first), block_size_, kNothing);
 }
 
 std::vector<TokenId> FakeModelRunner::ReadContext(const engine::BatchSequence& row) const {
@@ -79,6 +89,7 @@ std::vector<TokenId> FakeModelRunner::ReadContext(const engine::BatchSequence& r
 }
 
 engine::SequenceOutput FakeModelRunner::Run(const engine::BatchSequence& row) {
+  if (row.id == engine::kPaddingId) return {engine::SequenceOutput::Kind::kFailed, -1};
   const std::vector<TokenId> context = ReadContext(row);
   if (failing_.erase(row.id) > 0) return {engine::SequenceOutput::Kind::kFailed, -1};
   engine::SequenceOutput output;

@@ -16,8 +16,8 @@ namespace qanat::fakes {
 // What: "keys and values" are the token ids themselves, one a slot of a physical block. The next token is a
 // hash of the draw key, of the token counts if there are rules, and of the whole context as read back through
 // the block table, so a block that is wrong, aliased, overwritten or stale changes the answer. Of the rules
-// it keeps min_tokens alone. A slot that was never written since its block was begun anew ends the process.
-// Threads: one, the engine thread.
+// it keeps min_tokens alone. A slot that was never written since its block was begun anew ends the process. A
+// row of padding wipes its blocks, which nobody else may have. Threads: one, the engine thread.
 class FakeModelRunner final : public engine::ModelRunner {
  public:
   FakeModelRunner(int32_t num_blocks, int32_t block_size, int32_t vocabulary = 1000);
@@ -45,6 +45,7 @@ class FakeModelRunner final : public engine::ModelRunner {
   static TokenId Draw(const engine::BatchSequence& row, absl::Span<const TokenId> context,
                       int32_t vocabulary);
   void Write(const engine::BatchSequence& row);
+  void Wipe(int32_t block);
   std::vector<TokenId> ReadContext(const engine::BatchSequence& row) const;
   engine::SequenceOutput Run(const engine::BatchSequence& row);
 

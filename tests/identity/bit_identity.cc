@@ -3,8 +3,8 @@
 // log-probabilities each time:
 //
 //   in batches of 32; in chunks of 1, 7, 64 and 512; with a cold cache, a warm one and none; from a pool of
-//   20 blocks; on one thread and on two; with drafts; broken off and computed again from every S-th position
-//   of its output.
+//   20 blocks; in static batches, on runs of neighbouring blocks; on one thread and on two; with drafts;
+//   broken off and computed again from every S-th position of its output.
 //
 // Exit status 0 when all is equal.
 #include <algorithm>
@@ -36,6 +36,7 @@ constexpr int kBlockSize = 16;
 constexpr int kBigPool = 512;
 constexpr int kSmallPool = 20;
 constexpr int kBatch = 32;
+constexpr int kSeats = 64;
 
 [[noreturn]] void Fail(const std::string& why) {
   std::fprintf(stderr, "bit_identity: %s\n", why.c_str());
@@ -72,7 +73,8 @@ class Device {
                                   {.max_tokens = 512, .max_logit_rows = EngineOptions().max_logit_rows()});
     if (!model.ok()) Fail(model.status().ToString());
     model_ = *std::move(model);
-    const auto kv = model::KvConfigFor(model_.config, kBlockSize, kBigPool, backend::KvFormat::kBF16);
+    const auto kv =
+        model::KvConfigFor(model_.config, kBlockSize, kBigPool + kSeats, backend::KvFormat::kBF16);
     if (const absl::Status status = backend_->AllocateKv(kv); !status.ok()) Fail(status.ToString());
     runner_ = std::make_unique<model::DeviceModelRunner>(*model_.model, *backend_);
   }
@@ -123,6 +125,8 @@ struct Way {
   int passes = 1;      // over all requests, in one engine
   int break_at = 0;    // tokens of output after which each is broken off, to be computed again; 0: never
   bool speculation = false;
+  Batching batching = Batching::kContinuous;
+  kv::Layout kv_layout = kv::Layout::kPaged;
 };
 
 struct Answer {
@@ -183,6 +187,9 @@ Answers RunAll(Device& device, const std::vector<Request>& requests, const Way& 
   options.chunk_tokens = way.chunk_tokens;
   options.prefix_cache = way.prefix_cache;
   options.speculation = way.speculation;
+  options.batching = way.batching;
+  options.kv_layout = way.kv_layout;
+  options.max_seqs = kSeats;
   const RealClock clock;
   Engine engine(options, hash::BlockHasher(hash::kPublicKey, "model", kBlockSize), device.runner(), clock,
                 seen);
@@ -250,6 +257,11 @@ int Main(int num_requests, int stride) {
   comparison.Demand(warm.hit_tokens > 16 * num_requests, "the cache was not hit");
   const Seen small = comparison.Check({.name = "a pool of 20 blocks", .num_blocks = kSmallPool});
   comparison.Demand(small.preemptions > 0, "nobody was preempted");
+  comparison.Check({.name = "static batches", .prefix_cache = true, .batching = Batching::kStatic});
+  comparison.Check({.name = "static batches, 20 contiguous blocks",
+                    .num_blocks = kSmallPool,
+                    .batching = Batching::kStatic,
+                    .kv_layout = kv::Layout::kContiguous});
   for (const int batch : {1, 4}) {
     const Seen drafts = comparison.Check(
         {.name = absl::StrCat("drafts, ", batch, " at once"), .batch = batch, .speculation = true});

@@ -33,7 +33,9 @@ BuiltBatch BuildBatch(const StepPlan& plan, const kv::KvManager& kv) {
   BuiltBatch built;
   built.batch.sequences.reserve(plan.rows.size());
   for (const PlannedRow& row : plan.rows) {
-    const BatchSequence& item = built.batch.sequences.emplace_back(ItemOf(row));
+    BatchSequence& item = built.batch.sequences.emplace_back(ItemOf(row));
+    // What is reserved beyond it is none of the runner's business.
+    item.block_table = item.block_table.first(kv.BlocksFor(item.first_position + item.tokens.size()));
     for (size_t i = item.first_position / kv.block_size(); i < item.block_table.size(); ++i) {
       QANAT_CHECK(!kv.Shared(item.block_table[i])) << "a shared block would be written";
     }

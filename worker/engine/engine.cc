@@ -20,6 +20,7 @@
 #include "worker/engine/drain_estimate.h"
 #include "worker/engine/end_status.h"
 #include "worker/engine/inbox.h"
+#include "worker/engine/padded_runner.h"
 #include "worker/engine/scheduler.h"
 #include "worker/engine/sequence.h"
 #include "worker/engine/step_model_fitter.h"
@@ -63,6 +64,7 @@ struct Engine::Impl {
   void Publish();
 
   const EngineOptions options;
+  const std::unique_ptr<PaddedRunner> padded;  // null but where batches keep their shape
   ModelRunner& runner;
   const Clock& clock;
   EngineMetrics& metrics;
@@ -99,12 +101,14 @@ struct Engine::Impl {
 Engine::Impl::Impl(const EngineOptions& options, const hash::BlockHasher& hasher, ModelRunner& runner,
                    const Clock& clock, EngineMetrics& metrics, StateListener* listener)
     : options(options),
-      runner(runner),
+      padded(options.batching == Batching::kStatic ? std::make_unique<PaddedRunner>(this->options, runner)
+                                                   : nullptr),
+      runner(padded != nullptr ? *padded : runner),
       clock(clock),
       metrics(metrics),
       listener(listener),
       door(this->options, drain),
-      kv(options.num_blocks, options.prefix_cache, hasher),
+      kv(options.num_blocks, options.prefix_cache, hasher, options.kv_layout),
       scheduler(this->options, kv) {
   const absl::Status valid = options.Validate();
   QANAT_CHECK(valid.ok()) << valid;
@@ -403,6 +407,7 @@ void Engine::Impl::Publish() {
   for (const Sequence* sequence : scheduler.running()) {
     now.prefill_tokens += sequence->num_missing();
     now.context_tokens += sequence->num_tokens();
+    now.table_blocks += sequence->table().size();
   }
   now.total_blocks = pool.num_blocks();
   now.free_blocks = pool.num_free();

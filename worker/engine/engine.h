@@ -38,6 +38,7 @@ struct EngineSnapshot {
   int32_t free_blocks = 0;        // free and holding nothing of use
   int32_t cached_blocks = 0;      // free, with contents that a request may hit
   int32_t referenced_blocks = 0;  // in some sequence's table
+  int32_t table_blocks = 0;       // the same, a block counted once for each table that holds it
   int64_t live_tokens = 0;        // tokens with K and V in referenced blocks
   uint64_t steps = 0;
   bool draining = false;
@@ -57,7 +58,8 @@ struct Accepted {
 // accepted gets exactly one OnEnd.
 class Engine {
  public:
-  // REQUIRES: options.Validate() is OK; hasher.block_size() == options.block_size.
+  // REQUIRES: options.Validate() is OK; hasher.block_size() == options.block_size. The runner's arena holds
+  // options.num_blocks + options.padding_blocks() blocks.
   Engine(const EngineOptions& options, const hash::BlockHasher& hasher, ModelRunner& runner,
          const Clock& clock, EngineMetrics& metrics, StateListener* listener = nullptr);
   ~Engine();

@@ -34,6 +34,9 @@ absl::Status EngineOptions::Validate() const {
   QANAT_RETURN_IF_ERROR(AtLeast("--queue-requests", queue_requests, 1));
   QANAT_RETURN_IF_ERROR(AtLeast("--queue-tokens", queue_tokens, context_length,
                                 " (the context: any prompt fits an empty queue)"));
+  if (kv_layout == kv::Layout::kContiguous && prefix_cache) {
+    return InvalidField("--kv", "contiguous shares no block: it needs --prefix-cache=off");
+  }
   for (const Duration due : class_defaults) {
     QANAT_RETURN_IF_ERROR(AtLeast("--class-defaults", due.count(), 0));
   }

@@ -8,6 +8,8 @@
 
 #include "absl/status/status.h"
 #include "common/base/clock.h"
+#include "worker/engine/batch_policy.h"
+#include "worker/kv/placement.h"
 
 namespace qanat::engine {
 
@@ -20,6 +22,8 @@ struct EngineOptions {
   int32_t chunk_tokens = 256;
   int32_t queue_requests = 256;
   int64_t queue_tokens = 262144;
+  Batching batching = Batching::kContinuous;
+  kv::Layout kv_layout = kv::Layout::kPaged;
   bool prefix_cache = true;
   bool speculation = true;  // drafts by prompt lookup
   // By Priority: how long after its arrival a request counts as due when its own deadline is not earlier.
@@ -34,6 +38,9 @@ struct EngineOptions {
   // Rows of logits that a step may ask for: one for each seat, and some more to check drafts and to score
   // prompts with.
   int32_t max_logit_rows() const;
+
+  // Blocks that the model runner's arena must have behind the pool's.
+  int32_t padding_blocks() const { return batching == Batching::kStatic ? max_seqs : 0; }
 
   // INVALID_ARGUMENT naming the flag that is out of range.
   absl::Status Validate() const;

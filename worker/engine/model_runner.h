@@ -12,6 +12,10 @@
 
 namespace qanat::engine {
 
+// Of rows that are computed for the time they take (padded_runner.h): whatever their blocks hold, and nobody
+// looks at what they draw.
+inline constexpr SequenceId kPaddingId{};
+
 // One sequence's share of a step. The spans are valid from Launch until Collect of the same batch.
 struct BatchSequence {
   SequenceId id{};

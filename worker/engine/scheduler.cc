@@ -40,7 +40,11 @@ StepPlan Scheduler::Plan(Time now, const StepModel& model) {
   spare_logit_rows_ = options_.max_logit_rows() - static_cast<int32_t>(running_.size());
   PlanDecodes(plan);
   PlanPrefills(plan);
-  if (plan.preemptions == 0) AdmitWaiting(plan, now);
+  if (plan.preemptions == 0) {
+    const auto before = static_cast<int32_t>(running_.size());
+    AdmitWaiting(plan, now, static_cast<size_t>(before + batches_->FreeSeats(before)));
+    batches_->OnAdmitted(static_cast<int32_t>(running_.size()) - before, num_prefills_ > 0);
+  }
   if (options_.speculation) AddDrafts(plan);
   return plan;
 }
@@ -141,13 +145,12 @@ void Scheduler::Preempt(size_t index, StepPlan& plan) {
   ++plan.preemptions;
 }
 
-void Scheduler::AdmitWaiting(StepPlan& plan, Time now) {
+void Scheduler::AdmitWaiting(StepPlan& plan, Time now, size_t seats) {
   unallocated_blocks_ = 0;
   for (const Sequence* sequence : running_) unallocated_blocks_ += UnallocatedBlocks(*sequence);
   std::vector<Waiting*> passed;  // in order, none of them fits
   for (auto it = waiting_.begin(); it != waiting_.end();) {
-    const bool seated = static_cast<int32_t>(running_.size()) == options_.max_seqs;
-    if (seated || budget_.Fit(1, 0) == 0 || spare_logit_rows_ == 0) return;
+    if (running_.size() == seats || budget_.Fit(1, 0) == 0 || spare_logit_rows_ == 0) return;
     switch (TryAdmit(it->second, plan, now)) {
       case Admission::kAwaitsBlock:
         ++it;
@@ -210,10 +213,10 @@ Scheduler::Admission Scheduler::TryAdmit(Waiting& place, StepPlan& plan, Time no
 
 bool Scheduler::Fits(const Sequence& sequence, const kv::PrefixMatch& match) const {
   if (running_.empty()) return true;  // the door saw to it
-  const int32_t need = kv_.BlocksFor(sequence.num_tokens()) - static_cast<int32_t>(match.blocks.size());
+  const int32_t known = kv_.BlocksFor(Held(sequence, sequence.num_tokens()));
+  const int32_t need = known - static_cast<int32_t>(match.blocks.size());
   const int32_t one_each = static_cast<int32_t>(running_.size()) + 1;
-  const int32_t free = kv_.pool().num_unreferenced() - match.num_unreferenced;
-  if (need + unallocated_blocks_ + one_each > free) return false;
+  if (!kv_.Fits(need, unallocated_blocks_ + one_each, match)) return false;
   if (num_guarded_ == 0 && sequence.num_preemptions() < kMaxPreemptions) return true;
   return running_worst_blocks_ + WorstBlocks(sequence) <= kv_.pool().num_blocks();
 }
@@ -229,7 +232,7 @@ void Scheduler::Admit(Sequence& sequence, const kv::PrefixMatch& match, int32_t 
     plan.hit_tokens += num_cached;
   }
   kv_.Attach(sequence.table(), match);
-  const bool reserved = kv_.Reserve(sequence.table(), num_cached + num_tokens);
+  const bool reserved = kv_.Reserve(sequence.table(), Held(sequence, num_cached + num_tokens));
   QANAT_CHECK(reserved) << "admission promised these blocks";
   sequence.Admit(num_cached, now);
   StartRunning(sequence);
@@ -279,7 +282,7 @@ void Scheduler::CommitDraft(Sequence& sequence) {
 
 void Scheduler::EndDrafts(const PlannedRow& row, int32_t accepted) {
   row.sequence->prompt_lookup().Learn(row.num_drafts(), accepted);
-  kv_.Trim(row.sequence->table(), row.sequence->num_computed());
+  kv_.Trim(row.sequence->table(), Held(*row.sequence, row.sequence->num_computed()));
 }
 
 int32_t Scheduler::Commit(const PlannedRow& row) {
@@ -357,7 +360,7 @@ void Scheduler::CheckInvariants() const {
   for (const Sequence* sequence : running_) {
     QANAT_CHECK(sequence->state() == Sequence::State::kRunning);
     sequence->CheckInvariants();
-    QANAT_CHECK(sequence->table().size() == kv_.BlocksFor(sequence->num_computed()))
+    QANAT_CHECK(sequence->table().size() == kv_.BlocksFor(Held(*sequence, sequence->num_computed())))
         << "between steps a sequence holds the blocks of what is computed";
     kv_.CheckTable(sequence->table(), sequence->tokens());
     tables.push_back(&sequence->table());

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "common/base/clock.h"
+#include "worker/engine/batch_policy.h"
 #include "worker/engine/engine_options.h"
 #include "worker/engine/producing.h"
 #include "worker/engine/sequence.h"
@@ -41,7 +43,8 @@ inline constexpr int32_t kMaxDraftingSequences = 4;
 //  4. While a sequence preempted kMaxPreemptions times runs, the worst cases of all running fit the pool.
 class Scheduler {
  public:
-  Scheduler(const EngineOptions& options, kv::KvManager& kv) : options_(options), kv_(kv) {}
+  Scheduler(const EngineOptions& options, kv::KvManager& kv)
+      : options_(options), kv_(kv), batches_(MakeBatchPolicy(options.batching, options.max_seqs)) {}
 
   // REQUIRES: kWaiting and new.
   void Add(Sequence& sequence);
@@ -80,7 +83,8 @@ class Scheduler {
   // The four passes.
   void PlanDecodes(StepPlan& plan);
   void PlanPrefills(StepPlan& plan);
-  void AdmitWaiting(StepPlan& plan, Time now);
+  // Until `seats` are taken.
+  void AdmitWaiting(StepPlan& plan, Time now, size_t seats);
   void AddDrafts(StepPlan& plan);
   void DraftFor(PlannedRow& row);
 
@@ -106,9 +110,13 @@ class Scheduler {
     return kv_.prefix_cache() && sequence.request().reads_cache();
   }
   int32_t WorstBlocks(const Sequence& sequence) const { return kv_.BlocksFor(sequence.max_total_tokens()); }
+  // How many tokens its table has blocks for when it holds `num_tokens`.
+  int32_t Held(const Sequence& sequence, int32_t num_tokens) const {
+    return kv_.Held(num_tokens, sequence.max_total_tokens());
+  }
   // Blocks of its known tokens that it has yet to take.
   int32_t UnallocatedBlocks(const Sequence& sequence) const {
-    return kv_.BlocksFor(sequence.num_tokens()) - sequence.table().size();
+    return kv_.BlocksFor(Held(sequence, sequence.num_tokens())) - sequence.table().size();
   }
   // Of what it is producing, the hashes of blocks [first, last).
   absl::Span<const hash::BlockHash> Produced(Sequence& sequence, int32_t first, int32_t last) const;
@@ -118,6 +126,7 @@ class Scheduler {
 
   const EngineOptions& options_;
   kv::KvManager& kv_;
+  const std::unique_ptr<BatchPolicy> batches_;
   std::vector<Sequence*> running_;  // sorted: at most max_seqs, so insertion is a short move
   WaitingQueue waiting_;
   int32_t num_paused_ = 0;

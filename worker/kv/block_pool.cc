@@ -14,10 +14,9 @@ BlockPool::~BlockPool() {
   QANAT_CHECK(num_referenced() == 0) << num_referenced() << " blocks outlive their pool's users";
 }
 
-BlockRef BlockPool::Take() {
-  QANAT_CHECK(num_unreferenced() > 0);
-  const BlockId id = order_->Next();
+BlockRef BlockPool::Take(BlockId id) {
   Block& block = blocks_[id];
+  QANAT_CHECK(block.count == 0) << "block " << id << " is not free";
   QANAT_CHECK(!block.cached) << "block " << id << " still holds what a request may hit";
   order_->Remove(id);
   block.count = 1;

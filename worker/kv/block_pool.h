@@ -56,7 +56,9 @@ class BlockPool {
   BlockId Next() const { return order_->Next(); }
   // Takes Next() for new contents: its generation moves on. REQUIRES: num_unreferenced() > 0,
   // !cached(Next()).
-  BlockRef Take();
+  BlockRef Take() { return Take(Next()); }
+  // The same with any block of the free list.
+  BlockRef Take(BlockId id);
   // One more reference to `id`, whose contents stay.
   BlockRef Share(BlockId id);
 

@@ -1,19 +1,20 @@
 #include "worker/kv/kv_manager.h"
 
-#include <memory>
 #include <utility>
 
 #include "common/base/check.h"
-#include "worker/kv/lru_order.h"
 
 namespace qanat::kv {
 
-KvManager::KvManager(int32_t num_blocks, bool prefix_cache, const hash::BlockHasher& hasher)
+KvManager::KvManager(int32_t num_blocks, bool prefix_cache, const hash::BlockHasher& hasher, Layout layout)
     : hasher_(hasher),
       block_size_(hasher.block_size()),
       prefix_cache_enabled_(prefix_cache),
-      pool_(num_blocks, std::make_unique<LruOrder>(num_blocks)),
-      cache_(pool_, block_size_) {}
+      placement_(MakePlacement(layout)),
+      pool_(num_blocks, placement_->MakeOrder(num_blocks)),
+      cache_(pool_, block_size_) {
+  QANAT_CHECK(!prefix_cache || layout == Layout::kPaged) << "a run of neighbours shares no block";
+}
 
 BlockTable KvManager::NewTable(const hash::Namespace& cache_namespace) const {
   return BlockTable(cache_namespace, hasher_.Root(cache_namespace));
@@ -59,8 +60,13 @@ void KvManager::Attach(BlockTable& table, const PrefixMatch& match) {
 
 bool KvManager::Reserve(BlockTable& table, int32_t num_tokens) {
   const int32_t missing = BlocksFor(num_tokens) - table.size();
-  if (missing > pool_.num_unreferenced()) return false;
-  for (int32_t i = 0; i < missing; ++i) table.Append(TakeBlock());
+  if (missing <= 0) return true;
+  if (!placement_->Fits(missing, 0, pool_.num_unreferenced())) return false;
+  BlockId last = kNoBlock;
+  for (int32_t i = 0; i < missing; ++i) {
+    last = placement_->Next(last, missing);
+    table.Append(TakeBlock(last));
+  }
   return true;
 }
 
@@ -70,12 +76,12 @@ void KvManager::Trim(BlockTable& table, int32_t num_tokens) {
   while (table.size() > size) table.RemoveLast();
 }
 
-BlockRef KvManager::TakeBlock() {
-  if (const BlockId next = pool_.Next(); pool_.cached(next)) {
-    change_.Remove(cache_.Forget(next));
+BlockRef KvManager::TakeBlock(BlockId id) {
+  if (pool_.cached(id)) {
+    change_.Remove(cache_.Forget(id));
     ++num_evictions_;
   }
-  return pool_.Take();
+  return pool_.Take(id);
 }
 
 void KvManager::Commit(BlockTable& table, absl::Span<const TokenId> tokens) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -10,6 +11,7 @@
 #include "common/hash/net_change.h"
 #include "worker/kv/block_pool.h"
 #include "worker/kv/block_table.h"
+#include "worker/kv/placement.h"
 #include "worker/kv/prefix_cache.h"
 
 namespace qanat::kv {
@@ -30,8 +32,10 @@ struct PrefixMatch {
 // part of it.
 class KvManager {
  public:
-  // REQUIRES: hasher.block_size() > 0, num_blocks > 0. Without `prefix_cache` nothing is published or found.
-  KvManager(int32_t num_blocks, bool prefix_cache, const hash::BlockHasher& hasher);
+  // REQUIRES: hasher.block_size() > 0, num_blocks > 0; no `prefix_cache` with Layout::kContiguous. Without
+  // `prefix_cache` nothing is published or found.
+  KvManager(int32_t num_blocks, bool prefix_cache, const hash::BlockHasher& hasher,
+            Layout layout = Layout::kPaged);
 
   BlockTable NewTable(const hash::Namespace& cache_namespace) const;
 
@@ -42,8 +46,17 @@ class KvManager {
   // The table begins with the blocks of `match`. REQUIRES: the table is empty; `match` is fresh.
   void Attach(BlockTable& table, const PrefixMatch& match);
 
+  // How many tokens a table has blocks for that is to hold `num_tokens` now, and `longest` at most ever:
+  // what to reserve for it.
+  int32_t Held(int32_t num_tokens, int32_t longest) const { return placement_->Held(num_tokens, longest); }
+  // Whether a table that begins with `match` could take `num_blocks` behind it, while other tables may still
+  // come for `promised`.
+  bool Fits(int32_t num_blocks, int32_t promised, const PrefixMatch& match) const {
+    return placement_->Fits(num_blocks, promised, pool_.num_unreferenced() - match.num_unreferenced);
+  }
+
   // Adds blocks until the table holds `num_tokens`. False, and nothing changes, when the free list has too
-  // few. Reuses cached blocks when nothing else is left.
+  // few, or no run of neighbours where it must be one. Reuses cached blocks when nothing else is left.
   bool Reserve(BlockTable& table, int32_t num_tokens);
 
   // Gives back the blocks behind the first `num_tokens`. REQUIRES: none of them is published.
@@ -88,11 +101,12 @@ class KvManager {
  private:
   BlockKey KeyOf(const BlockTable& table, absl::Span<const TokenId> tokens, int32_t i, BlockId parent) const;
   bool Publish(BlockTable& table, absl::Span<const TokenId> tokens, int32_t i);
-  BlockRef TakeBlock();
+  BlockRef TakeBlock(BlockId id);
 
   const hash::BlockHasher hasher_;
   const int32_t block_size_;
   const bool prefix_cache_enabled_;
+  const std::unique_ptr<Placement> placement_;
   BlockPool pool_;
   PrefixCache cache_;
   hash::NetChange change_;  // of the resident hashes, not yet taken

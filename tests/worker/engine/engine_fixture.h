@@ -45,7 +45,7 @@ class EngineRig {
  public:
   explicit EngineRig(const EngineOptions& options)
       : options(options),
-        runner(options.num_blocks, options.block_size),
+        runner(options.num_blocks + options.padding_blocks(), options.block_size),
         hasher(hash::kPublicKey, "model", options.block_size),
         engine(std::make_unique<Engine>(options, hasher, runner, clock, metrics, &listener)) {}
 

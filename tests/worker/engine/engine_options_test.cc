@@ -30,6 +30,7 @@ TEST(EngineOptionsTest, NamesTheFlagThatIsOutOfRange) {
       {"--chunk-tokens", [](EngineOptions& o) { o.chunk_tokens = 0; }},
       {"--queue-requests", [](EngineOptions& o) { o.queue_requests = 0; }},
       {"--queue-tokens", [](EngineOptions& o) { o.queue_tokens = o.context_length - 1; }},
+      {"--kv", [](EngineOptions& o) { o.kv_layout = kv::Layout::kContiguous; }},
       {"--class-defaults", [](EngineOptions& o) { o.class_defaults[1] = Duration(-1); }},
   };
   for (const auto& [flag, change] : cases) {

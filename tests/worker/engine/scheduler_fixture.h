@@ -39,9 +39,9 @@ class SchedulerTest : public testing::Test {
 
   kv::KvManager& kv() {
     if (kv_ == nullptr) {
-      kv_ =
-          std::make_unique<kv::KvManager>(options_.num_blocks, options_.prefix_cache,
-                                          hash::BlockHasher(hash::kPublicKey, "model", options_.block_size));
+      kv_ = std::make_unique<kv::KvManager>(options_.num_blocks, options_.prefix_cache,
+                                            hash::BlockHasher(hash::kPublicKey, "model", options_.block_size),
+                                            options_.kv_layout);
       scheduler_ = std::make_unique<Scheduler>(options_, *kv_);
     }
     return *kv_;

@@ -35,6 +35,10 @@ EngineOptions MakeOptions(Dice& dice) {
   options.stall_limit = std::chrono::milliseconds(20 + dice.Below(200));
   options.queue_requests = 64;
   options.queue_tokens = 4096;
+  // The ways of old, for the measurement of what is gained.
+  constexpr Batching kOld[] = {Batching::kStatic, Batching::kStaticCompacted};
+  if (dice.OneIn(6)) options.batching = kOld[dice.Below(2)];
+  if (!options.prefix_cache && dice.OneIn(2)) options.kv_layout = kv::Layout::kContiguous;
   return options;
 }
 
@@ -145,11 +149,12 @@ Request MakeRequest(const SimRequest& sim, int32_t vocabulary) {
 
 std::string Describe(const History& history) {
   const EngineOptions& o = history.options;
-  std::string text =
-      absl::StrCat("options: blocks ", o.num_blocks, " x ", o.block_size, ", context ", o.context_length,
-                   ", seqs ", o.max_seqs, ", batch ", o.max_batch_tokens, ", chunk ", o.chunk_tokens,
-                   ", prefix cache ", o.prefix_cache ? "on" : "off", ", drafts ",
-                   o.speculation ? "on" : "off", ", vocabulary ", history.vocabulary, "\n");
+  std::string text = absl::StrCat(
+      "options: blocks ", o.num_blocks, " x ", o.block_size, ", context ", o.context_length, ", seqs ",
+      o.max_seqs, ", batch ", o.max_batch_tokens, ", chunk ", o.chunk_tokens, ", prefix cache ",
+      o.prefix_cache ? "on" : "off", ", drafts ", o.speculation ? "on" : "off", ", batching ",
+      static_cast<int>(o.batching), o.kv_layout == kv::Layout::kContiguous ? ", contiguous" : "",
+      ", vocabulary ", history.vocabulary, "\n");
   for (size_t i = 0; i < history.requests.size(); ++i) {
     const SimRequest& r = history.requests[i];
     absl::StrAppend(&text, "request ", i, ": text ", r.text, ", ", r.shared, " shared of ", r.length,

@@ -66,7 +66,8 @@ class Run {
  public:
   Run(const History& history, const RunnerWrapper& wrap)
       : history_(history),
-        model_(history.options.num_blocks, history.options.block_size, history.vocabulary),
+        model_(history.options.num_blocks + history.options.padding_blocks(), history.options.block_size,
+               history.vocabulary),
         wrapped_(wrap ? wrap(model_) : nullptr),
         engine_(history.options, hash::BlockHasher(hash::kPublicKey, "model", history.options.block_size),
                 wrapped_ ? *wrapped_ : static_cast<ModelRunner&>(model_), clock_, metrics_, &listener_),
@@ -75,6 +76,8 @@ class Run {
         sinks_(history.requests.size()) {
     model_.set_on_launch([this](const ModelBatch& batch) {
       clock_.Advance(std::chrono::microseconds(1000 + 100 * batch.num_tokens));
+      metrics_.tally.padding += std::count_if(batch.sequences.begin(), batch.sequences.end(),
+                                              [](const BatchSequence& row) { return row.id == kPaddingId; });
     });
   }
 
@@ -249,6 +252,7 @@ void Tally::Add(const Tally& other) {
   refused += other.refused;
   accepted_drafts += other.accepted_drafts;
   rejected_drafts += other.rejected_drafts;
+  padding += other.padding;
   complete += other.complete;
   broken_off += other.broken_off;
   most_preemptions = std::max(most_preemptions, other.most_preemptions);

@@ -20,6 +20,7 @@ struct Tally {
   int64_t refused = 0;  // since their deadlines could not be met
   int64_t accepted_drafts = 0;
   int64_t rejected_drafts = 0;
+  int64_t padding = 0;     // rows computed for those who had ended
   int64_t complete = 0;    // answers
   int64_t broken_off = 0;  // answers
   int32_t most_preemptions = 0;
