@@ -1,4 +1,5 @@
-// A17: the prefix cache must not change the answer, least of all where prompts end at the edge of a block.
+// A17: the prefix cache must not change the answer or its scores, least of all where prompts end at the edge
+// of a block.
 #include "gtest/gtest.h"
 #include "tests/worker/engine/engine_fixture.h"
 
@@ -13,6 +14,13 @@ EngineOptions Options(bool prefix_cache) {
   return options;
 }
 
+Request Scored(int prompt) {
+  Request request = EngineRig::MakeRequest(std::vector<TokenId>(prompt, 33), 20);
+  request.sampling.temperature = 0;
+  request.logprobs = 3;
+  return request;
+}
+
 class A17CacheChangesNothingTest : public testing::TestWithParam<int> {};
 
 // That no shared block is written is the engine's own check, at every step.
@@ -21,17 +29,18 @@ TEST_P(A17CacheChangesNothingTest, ColdWarmAndOffAnswerAlike) {
   EngineRig on(Options(true));
   EngineRig off(Options(false));
   for (int i = 0; i < 3; ++i) {
-    const Request warm = EngineRig::MakeRequest(std::vector<TokenId>(prompt, 33), 20);
+    const Request warm = Scored(prompt);
     on.Submit(warm);
     const int64_t computed = on.runner.computed_tokens();
     on.Step();
     EXPECT_GE(on.runner.computed_tokens(), computed + 1) << "one token is left to compute";
     on.RunAll();
-    const Request cold = EngineRig::MakeRequest(std::vector<TokenId>(prompt, 33), 20);
+    const Request cold = Scored(prompt);
     off.Submit(cold);
     off.RunAll();
     EXPECT_EQ(EngineRig::SinkOf(warm).tokens(), on.Answer(warm));
     EXPECT_EQ(EngineRig::SinkOf(cold).tokens(), on.Answer(warm));
+    EXPECT_EQ(EngineRig::SinkOf(warm).scores(), EngineRig::SinkOf(cold).scores());
     EXPECT_EQ(EngineRig::SinkOf(warm).outcome().cached_tokens, i == 0 ? 0 : (prompt - 1) / 16 * 16)
         << "full blocks only";
     EXPECT_EQ(EngineRig::SinkOf(cold).outcome().cached_tokens, 0);
