@@ -12,8 +12,8 @@ namespace qanat::tools {
 namespace {
 
 std::function<absl::Status()> AddEngine(CLI::App& bench) {
-  CLI::App* app = bench.add_subcommand(
-      "engine", "Tokens a second of the engine in this process: prefill of 512, one stream, 16 x (128 + 64)");
+  CLI::App* app =
+      bench.add_subcommand("engine", "Tokens a second of the engine in this process, without gRPC");
   const auto options = std::make_shared<BenchEngineOptions>();
   app->add_option("--model", options->model, "GGUF file")
       ->envname("QANAT_MODEL")
@@ -26,6 +26,14 @@ std::function<absl::Status()> AddEngine(CLI::App& bench) {
       ->capture_default_str();
   app->add_option("--rounds", options->rounds, "How often each row runs; medians are reported")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app->add_option("--streams", options->streams, "Streams at once, in the rows decode and mix")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app->add_option("--rows", options->rows, "What to measure")
+      ->delimiter(',')
+      ->check(CLI::IsMember(BenchEngineRows()))
       ->capture_default_str();
   app->add_flag("--json", options->json, "Print JSON");
   return [app, options] { return app->parsed() ? RunBenchEngine(*options) : absl::OkStatus(); };

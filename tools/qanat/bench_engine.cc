@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
 #include "nlohmann/json.hpp"
@@ -17,50 +19,88 @@
 namespace qanat::tools {
 namespace {
 
+bool Wants(const BenchEngineOptions& options, const char* row) {
+  return std::find(options.rows.begin(), options.rows.end(), row) != options.rows.end();
+}
+
 // What a row of the table runs, and which of its times it reports.
 struct Row {
-  const char* name;
+  const char* kind;
+  std::string name;
   int streams;
-  int prompt;
+  int prompt;  // tokens of its own
   int output;
   enum { kPrefill, kDecode, kTotal } rate;
   int repeats = 1;  // of the prompt's first part, which make up the prompt
   bool drafts = false;
+  int groups = 0;  // that the streams are dealt to, ...
+  int shared = 0;  // ... and the tokens that the prompts of a group begin with
 };
 
-constexpr Row kRows[] = {
-    {"prefill 512", 1, 512, 1, Row::kPrefill},
-    {"decode, 1 stream", 1, 16, 128, Row::kDecode},
-    {"decode, drafts", 1, 16, 128, Row::kDecode, 1, true},
-    {"copying, 1 stream", 1, 384, 128, Row::kDecode, 3, false},
-    {"copying, drafts", 1, 384, 128, Row::kDecode, 3, true},
-    {"16 x (128 + 64)", 16, 128, 64, Row::kTotal},
-};
+std::vector<Row> MakeRows(const BenchEngineOptions& options) {
+  std::vector<Row> rows = {{"prefill", "prefill 512", 1, 512, 1, Row::kPrefill}};
+  for (const int streams : options.streams) {
+    rows.push_back({"decode", absl::StrCat("decode, ", streams, streams == 1 ? " stream" : " streams"),
+                    streams, 16, 128, Row::kDecode});
+  }
+  rows.push_back({"drafts", "decode, drafts", 1, 16, 128, Row::kDecode, 1, true});
+  rows.push_back({"drafts", "copying, 1 stream", 1, 384, 128, Row::kDecode, 3, false});
+  rows.push_back({"drafts", "copying, drafts", 1, 384, 128, Row::kDecode, 3, true});
+  for (const int streams : options.streams) {
+    rows.push_back({"mix", absl::StrCat(streams, " x (128 + 64)"), streams, 128, 64, Row::kTotal});
+  }
+  rows.push_back({"shared", "8 groups of 512", 64, 32, 32, Row::kTotal, 1, false, 8, 512});
+  const auto unwanted = [&](const Row& row) { return !Wants(options, row.kind); };
+  rows.erase(std::remove_if(rows.begin(), rows.end(), unwanted), rows.end());
+  return rows;
+}
 
-// Notes when its stream's tokens came.
-class StopWatch final : public engine::TokenSink {
+// Notes in which step its stream's tokens came.
+class Stream final : public engine::TokenSink {
  public:
-  explicit StopWatch(const Clock& clock) : clock_(clock) {}
-  void OnTokens(int32_t first, absl::Span<const TokenId>, absl::Span<const sampling::ScoredToken>) override {
-    last_ = clock_.Now();
-    if (first == 0) first_ = last_;
+  explicit Stream(const size_t& step) : step_(step) {}
+  void OnTokens(int32_t, absl::Span<const TokenId> tokens, absl::Span<const sampling::ScoredToken>) override {
+    steps_.insert(steps_.end(), tokens.size(), step_);
   }
   void OnPromptScores(int32_t, absl::Span<const sampling::ScoredToken>) override {}
   void OnEnd(const engine::Outcome& outcome) override {
     ended_ = true;
     outcome_ = outcome;
   }
-  Time first() const { return first_; }
-  Time last() const { return last_; }
+  // Of each token.
+  const std::vector<size_t>& steps() const { return steps_; }
   bool ended() const { return ended_; }
   const engine::Outcome& outcome() const { return outcome_; }
 
  private:
-  const Clock& clock_;
-  Time first_, last_;
+  const size_t& step_;  // the present one
+  std::vector<size_t> steps_;
   bool ended_ = false;
   engine::Outcome outcome_;
 };
+
+using Streams = std::vector<std::shared_ptr<Stream>>;
+
+// `ends`: when each step ended, which is when its tokens were there.
+double RateOf(const Row& row, const Streams& streams, Time start, const std::vector<Time>& ends) {
+  size_t all_began = 0;
+  for (const auto& stream : streams) all_began = std::max(all_began, stream->steps().front());
+  const auto after = [&](size_t step) { return step > all_began; };
+  switch (row.rate) {
+    case Row::kPrefill:
+      return row.prompt / Seconds(ends[all_began] - start);
+    case Row::kDecode: {
+      int64_t tokens = 0;
+      for (const auto& stream : streams) {
+        tokens += std::count_if(stream->steps().begin(), stream->steps().end(), after);
+      }
+      return static_cast<double>(tokens) / Seconds(ends.back() - ends[all_began]);
+    }
+    case Row::kTotal:
+      return row.streams * (row.shared + row.prompt + row.output) / Seconds(ends.back() - start);
+  }
+  return 0;
+}
 
 // A model on this machine's CPUs, ready for engines.
 class Bench {
@@ -87,31 +127,27 @@ class Bench {
     engine::EngineMetrics metrics;
     engine::EngineOptions engine_options = engine_options_;
     engine_options.speculation = row.drafts;
+    engine_options.prefix_cache = row.groups > 0;
     engine::Engine engine(engine_options, hasher_, *runner_, clock_, metrics);
-    std::vector<std::shared_ptr<StopWatch>> streams;
+    std::vector<std::vector<TokenId>> prompts;
+    for (int i = 0; i < row.groups; ++i) prompts.push_back(Prompt(row.shared, 1));
+    Streams streams;
     const Time start = clock_.Now();
     for (int i = 0; i < row.streams; ++i) {
-      QANAT_ASSIGN_OR_RETURN(streams.emplace_back(),
-                             Submit(engine, Prompt(row.prompt / row.repeats, row.repeats), row.output));
+      std::vector<TokenId> prompt;
+      if (row.groups > 0) prompt = prompts[i % row.groups];
+      const std::vector<TokenId> own = Prompt(row.prompt / row.repeats, row.repeats);
+      prompt.insert(prompt.end(), own.begin(), own.end());
+      QANAT_ASSIGN_OR_RETURN(streams.emplace_back(), Submit(engine, std::move(prompt), row.output));
     }
-    while (engine.Step()) {
-    }
-    Time last = start;
+    std::vector<Time> ends;
+    for (step_ = 0; engine.Step(); ++step_) ends.push_back(clock_.Now());
     for (const auto& stream : streams) {
       if (!stream->ended() || stream->outcome().completion_tokens != row.output) {
         return absl::InternalError("a stream did not run to its end");
       }
-      last = std::max(last, stream->last());
     }
-    switch (row.rate) {
-      case Row::kPrefill:
-        return row.prompt / Seconds(streams[0]->first() - start);
-      case Row::kDecode:
-        return (row.output - 1) / Seconds(streams[0]->last() - streams[0]->first());
-      case Row::kTotal:
-        return row.streams * (row.prompt + row.output) / Seconds(last - start);
-    }
-    return absl::InternalError("unknown rate");
+    return RateOf(row, streams, start, ends);
   }
 
   // Four streams decode while a prompt of eight thousand tokens is prefilled.
@@ -129,7 +165,7 @@ class Bench {
       for (int i = 0; streams > 0 && i < 100; ++i) engine.Step();
       steps.longest_gap = steps.longest_step = Duration::zero();
       const int context = std::min(8000, engine_options_.context_length - 1);
-      QANAT_ASSIGN_OR_RETURN(const std::shared_ptr<StopWatch> prompt, Submit(engine, Prompt(context, 1), 1));
+      QANAT_ASSIGN_OR_RETURN(const std::shared_ptr<Stream> prompt, Submit(engine, Prompt(context, 1), 1));
       while (!prompt->ended()) engine.Step();
       (streams == 0 ? gap.chunk_ms : gap.worst_ms) =
           Seconds(streams == 0 ? steps.longest_step : steps.longest_gap) * 1e3;
@@ -151,9 +187,9 @@ class Bench {
     Duration longest_step{}, longest_gap{};
   };
 
-  absl::StatusOr<std::shared_ptr<StopWatch>> Submit(engine::Engine& engine, std::vector<TokenId> prompt,
-                                                    int max_tokens) {
-    const auto stream = std::make_shared<StopWatch>(clock_);
+  absl::StatusOr<std::shared_ptr<Stream>> Submit(engine::Engine& engine, std::vector<TokenId> prompt,
+                                                 int max_tokens) {
+    const auto stream = std::make_shared<Stream>(step_);
     engine::Request request;
     request.prompt = std::move(prompt);
     request.sampling.temperature = 0;
@@ -179,6 +215,7 @@ class Bench {
   }
 
   RealClock clock_;
+  size_t step_ = 0;  // of the engine that runs
   hash::BlockHasher hasher_;
   engine::EngineOptions engine_options_;
   std::unique_ptr<backend::Backend> backend_;
@@ -187,54 +224,77 @@ class Bench {
   uint64_t state_ = 1;
 };
 
+absl::StatusOr<std::vector<std::vector<double>>> RunRows(Bench& bench, const std::vector<Row>& rows,
+                                                         int rounds) {
+  for (const Row& row : rows) QANAT_RETURN_IF_ERROR(bench.Run(row).status());  // warms caches and pages
+  std::vector<std::vector<double>> rates(rows.size());
+  for (int round = 0; round < rounds; ++round) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      QANAT_ASSIGN_OR_RETURN(const double rate, bench.Run(rows[i]));
+      rates[i].push_back(rate);
+    }
+  }
+  return rates;
+}
+
+nlohmann::json ToJson(const Row& row, const std::vector<double>& rates) {
+  const auto [low, high] = std::minmax_element(rates.begin(), rates.end());
+  return {{"kind", row.kind},
+          {"name", row.name},
+          {"streams", row.streams},
+          {"prompt_tokens", row.shared + row.prompt},
+          {"output_tokens", row.output},
+          {"tokens_per_second", Median(rates)},
+          {"min", *low},
+          {"max", *high}};
+}
+
+void Print(const nlohmann::json& report) {
+  std::printf("%-18s %12s %12s %12s   tokens/s, %d rounds, %s, load %.2f\n", "", "median", "min", "max",
+              report["rounds"].get<int>(), report["numerics"].get<std::string>().c_str(),
+              report["load_average"].get<double>());
+  for (const auto& row : report["rows"]) {
+    std::printf("%-18s %12.1f %12.1f %12.1f\n", row["name"].get<std::string>().c_str(),
+                row["tokens_per_second"].get<double>(), row["min"].get<double>(), row["max"].get<double>());
+  }
+  const auto gap = report.find("decodes_beside_a_prompt_of_8000");
+  if (gap == report.end()) return;
+  std::printf(
+      "4 decodes beside a prompt of 8,000: worst gap %.0f ms, longest step of a chunk alone %.0f ms\n",
+      (*gap)["worst_gap_ms"].get<double>(), (*gap)["longest_chunk_step_ms"].get<double>());
+}
+
 }  // namespace
+
+const std::vector<std::string>& BenchEngineRows() {
+  static const auto& rows =
+      *new std::vector<std::string>{"prefill", "decode", "drafts", "mix", "shared", "gap"};
+  return rows;
+}
 
 absl::Status RunBenchEngine(const BenchEngineOptions& options) {
   QANAT_ASSIGN_OR_RETURN(const std::unique_ptr<Bench> bench, Bench::Create(options));
   const double load = LoadAverage();
   const int64_t stolen = StolenJiffies();
-  for (const Row& row : kRows) QANAT_RETURN_IF_ERROR(bench->Run(row).status());  // warms caches and pages
-
-  std::vector<std::vector<double>> rates(std::size(kRows));
-  for (int round = 0; round < options.rounds; ++round) {
-    for (size_t i = 0; i < std::size(kRows); ++i) {
-      QANAT_ASSIGN_OR_RETURN(const double rate, bench->Run(kRows[i]));
-      rates[i].push_back(rate);
-    }
-  }
-
-  QANAT_ASSIGN_OR_RETURN(const Bench::Gap gap, bench->MeasureGap());
+  const std::vector<Row> rows = MakeRows(options);
+  QANAT_ASSIGN_OR_RETURN(const auto rates, RunRows(*bench, rows, options.rounds));
 
   nlohmann::json report = {{"numerics", bench->numerics()},
                            {"rounds", options.rounds},
                            {"load_average", load},
-                           {"stolen_jiffies", StolenJiffies() - stolen},
-                           {"rows", nlohmann::json::array()},
-                           {"decodes_beside_a_prompt_of_8000",
-                            {{"worst_gap_ms", gap.worst_ms}, {"longest_chunk_step_ms", gap.chunk_ms}}}};
-  for (size_t i = 0; i < std::size(kRows); ++i) {
-    const auto [low, high] = std::minmax_element(rates[i].begin(), rates[i].end());
-    report["rows"].push_back({{"name", kRows[i].name},
-                              {"streams", kRows[i].streams},
-                              {"prompt_tokens", kRows[i].prompt},
-                              {"output_tokens", kRows[i].output},
-                              {"tokens_per_second", Median(rates[i])},
-                              {"min", *low},
-                              {"max", *high}});
+                           {"rows", nlohmann::json::array()}};
+  for (size_t i = 0; i < rows.size(); ++i) report["rows"].push_back(ToJson(rows[i], rates[i]));
+  if (Wants(options, "gap")) {
+    QANAT_ASSIGN_OR_RETURN(const Bench::Gap gap, bench->MeasureGap());
+    report["decodes_beside_a_prompt_of_8000"] = {{"worst_gap_ms", gap.worst_ms},
+                                                 {"longest_chunk_step_ms", gap.chunk_ms}};
   }
+  report["stolen_jiffies"] = StolenJiffies() - stolen;
   if (options.json) {
     std::printf("%s\n", report.dump(2).c_str());
-    return absl::OkStatus();
+  } else {
+    Print(report);
   }
-  std::printf("%-18s %12s %12s %12s   tokens/s, %d rounds, %s, load %.2f\n", "", "median", "min", "max",
-              options.rounds, bench->numerics().c_str(), load);
-  for (const auto& row : report["rows"]) {
-    std::printf("%-18s %12.1f %12.1f %12.1f\n", row["name"].get<std::string>().c_str(),
-                row["tokens_per_second"].get<double>(), row["min"].get<double>(), row["max"].get<double>());
-  }
-  std::printf(
-      "4 decodes beside a prompt of 8,000: worst gap %.0f ms, longest step of a chunk alone %.0f ms\n",
-      gap.worst_ms, gap.chunk_ms);
   return absl::OkStatus();
 }
 

@@ -2,21 +2,37 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 
 namespace qanat::tools {
 
+// What can be measured:
+//   prefill  a prompt of 512 tokens
+//   decode   128 tokens of each stream; time counts from when all streams have their first token
+//   drafts   the same of one stream, with drafts by prompt lookup; and a prompt that says 128 tokens three
+//   times,
+//            without drafts and with them
+//   mix      streams of 128 + 64 tokens, prompts and answers together
+//   shared   64 requests of 8 groups: 512 tokens that the group shares, 32 of its own, 32 generated; the
+//   prefix cache
+//            is on and empty
+//   gap      four streams decode while a prompt of eight thousand tokens is prefilled
+const std::vector<std::string>& BenchEngineRows();
+
 struct BenchEngineOptions {
-  std::string model;             // GGUF file
-  int threads = 0;               // 0: all of the cpuset
-  std::string kernels = "auto";  // as qanat-worker's --kernels
-  int rounds = 3;                // of every row, interleaved; medians are reported
+  std::string model;                             // GGUF file
+  int threads = 0;                               // 0: all of the cpuset
+  std::string kernels = "auto";                  // as qanat-worker's --kernels
+  int rounds = 3;                                // of every row, interleaved; medians are reported
+  std::vector<int> streams = {1, 4, 8, 16, 32};  // of the rows decode and mix
+  std::vector<std::string> rows = BenchEngineRows();
   bool json = false;
 };
 
-// Runs three rows on the real model and prints them: prefill of 512 tokens, decode of one stream, and 16
-// streams of 128 + 64 tokens. The prefix cache is off and no generation ends early.
+// Runs the rows on the real model and prints tokens a second. But for `shared` the prefix cache is off; no
+// generation ends early.
 absl::Status RunBenchEngine(const BenchEngineOptions& options);
 
 }  // namespace qanat::tools
