@@ -2,6 +2,7 @@
 #include <functional>
 #include <memory>
 
+#include "tools/qanat/bench_chart.h"
 #include "tools/qanat/bench_engine.h"
 #include "tools/qanat/bench_index.h"
 #include "tools/qanat/bench_serve.h"
@@ -64,10 +65,12 @@ Command AddBench(CLI::App& qanat) {
   const auto engine = AddEngine(*app);
   const auto index = AddIndex(*app);
   const auto serve = AddBenchServe(*app);
-  return {app, [engine, index, serve] {
+  const auto chart = AddBenchChart(*app);
+  return {app, [engine, index, serve, chart] {
             absl::Status status = engine();
             status.Update(index());
             status.Update(serve());
+            status.Update(chart());
             return status;
           }};
 }
