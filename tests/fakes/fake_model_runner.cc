@@ -8,6 +8,7 @@ namespace qanat::fakes {
 namespace {
 
 constexpr TokenId kNothing = -7;
+constexpr TokenId kRuined = -8;
 
 uint64_t Mix(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15;
@@ -29,32 +30,96 @@ sampling::TokenCounts CountsOf(const engine::Request& request, absl::Span<const 
 
 }  // namespace
 
-FakeModelRunner::FakeModelRunner(int32_t num_blocks, int32_t block_size, int32_t vocabulary)
+FakeModelRunner::HeldRow::HeldRow(const engine::BatchSequence& given)
+    : row(given),
+      tokens(given.tokens.begin(), given.tokens.end()),
+      block_table(given.block_table.begin(), given.block_table.end()),
+      scored(given.scored.begin(), given.scored.end()) {
+  row.tokens = tokens;
+  row.block_table = block_table;
+  row.scored = scored;
+  if (given.rules == nullptr) return;
+  rules = *given.rules;
+  counts = *given.counts;
+  row.rules = &rules;
+  row.counts = &counts;
+}
+
+FakeModelRunner::FakeModelRunner(int32_t num_blocks, int32_t block_size, int32_t vocabulary, int depth)
     : block_size_(block_size),
       vocabulary_(vocabulary),
+      depth_(depth),
       slots_(static_cast<size_t>(num_blocks) * block_size, kNothing) {}
 
 engine::ModelRunner::Handle FakeModelRunner::Launch(const engine::ModelBatch& batch) {
   QANAT_CHECK(!batch.sequences.empty());
   QANAT_CHECK(static_cast<int>(in_flight_.size()) < depth());
   if (on_launch_) on_launch_(batch);
-  // As a device does, all rows write before any reads.
-  for (const engine::BatchSequence& row : batch.sequences) Write(row);
-  engine::StepOutput output;
-  for (const engine::BatchSequence& row : batch.sequences) output.sequences.push_back(Run(row));
-  in_flight_.emplace(++last_handle_, std::move(output));
+  for (const engine::BatchSequence& row : batch.sequences) {
+    CheckUnused(row);
+    pending_reads_ += ReadsPending(row) ? 1 : 0;
+  }
+  HeldBatch& held = in_flight_[++last_handle_];
+  for (const engine::BatchSequence& row : batch.sequences) held.emplace_back(row);
   return last_handle_;
 }
 
 engine::StepOutput FakeModelRunner::Collect(Handle handle) {
-  const auto it = in_flight_.find(handle);
-  QANAT_CHECK(it != in_flight_.end());
-  engine::StepOutput output = std::move(it->second);
-  in_flight_.erase(it);
+  QANAT_CHECK(!in_flight_.empty() && in_flight_.begin()->first == handle) << "not the oldest step in flight";
+  HeldBatch& held = in_flight_.begin()->second;
+  // As a device does, all rows write before any reads.
+  for (HeldRow& row : held) {
+    Resolve(row);
+    row.fails = failing_.erase(row.row.id) > 0;
+    Write(row);
+  }
+  engine::StepOutput output;
+  for (const HeldRow& row : held) {
+    const engine::SequenceOutput& got = output.sequences.emplace_back(Run(row));
+    // A failed row leaves something, too.
+    drawn_[row.row.id] = got.more.empty() ? std::max(got.token, 0) : got.more.back();
+  }
+  in_flight_.erase(in_flight_.begin());
   return output;
 }
 
-void FakeModelRunner::Write(const engine::BatchSequence& row) {
+void FakeModelRunner::CheckUnused(const engine::BatchSequence& row) const {
+  for (const auto& [handle, batch] : in_flight_) {
+    for (const HeldRow& other : batch) {
+      if (other.row.id == row.id) continue;
+      for (size_t i = row.first_position / block_size_; i < row.block_table.size(); ++i) {
+        QANAT_CHECK(std::count(other.block_table.begin(), other.block_table.end(), row.block_table[i]) == 0)
+            << "block " << row.block_table[i] << " is written while a step in flight uses it";
+      }
+    }
+  }
+}
+
+bool FakeModelRunner::ReadsPending(const engine::BatchSequence& row) const {
+  const auto read = row.block_table.first(row.first_position / block_size_);
+  for (const auto& [handle, batch] : in_flight_) {
+    for (const HeldRow& other : batch) {
+      const auto written =
+          absl::MakeConstSpan(other.block_table).subspan(other.row.first_position / block_size_);
+      if (other.row.id != row.id &&
+          std::find_first_of(read.begin(), read.end(), written.begin(), written.end()) != read.end()) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+void FakeModelRunner::Resolve(HeldRow& held) const {
+  if (held.tokens.front() != engine::kDrawnBefore) return;
+  QANAT_CHECK(held.tokens.size() == 1);
+  const auto drawn = drawn_.find(held.row.id);
+  QANAT_CHECK(drawn != drawn_.end()) << "no row before drew anything for this sequence";
+  held.tokens.front() = drawn->second;
+}
+
+void FakeModelRunner::Write(const HeldRow& held) {
+  const engine::BatchSequence& row = held.row;
   QANAT_CHECK(!row.tokens.empty());
   const size_t end = row.first_position + row.tokens.size();
   QANAT_CHECK(row.block_table.size() == (end + block_size_ - 1) / block_size_);
@@ -67,7 +132,7 @@ void FakeModelRunner::Write(const engine::BatchSequence& row) {
     const size_t block = static_cast<size_t>(row.block_table[position / block_size_]) * block_size_;
     const size_t slot = position % block_size_;
     if (slot == 0) Wipe(row.block_table[position / block_size_]);
-    slots_.at(block + slot) = row.tokens[i];
+    slots_.at(block + slot) = held.fails ? kRuined : row.tokens[i];
   }
   computed_tokens_ += static_cast<int64_t>(row.tokens.size());
 }
@@ -88,10 +153,11 @@ std::vector<TokenId> FakeModelRunner::ReadContext(const engine::BatchSequence& r
   return context;
 }
 
-engine::SequenceOutput FakeModelRunner::Run(const engine::BatchSequence& row) {
+engine::SequenceOutput FakeModelRunner::Run(const HeldRow& held) const {
+  const engine::BatchSequence& row = held.row;
   if (row.id == engine::kPaddingId) return {engine::SequenceOutput::Kind::kFailed, -1};
   const std::vector<TokenId> context = ReadContext(row);
-  if (failing_.erase(row.id) > 0) return {engine::SequenceOutput::Kind::kFailed, -1};
+  if (held.fails) return {engine::SequenceOutput::Kind::kFailed, -1};
   engine::SequenceOutput output;
   for (size_t i = 0; i < row.scored.size(); ++i) {
     const size_t before = row.first_position + row.first_scored + i + 1;

@@ -5,24 +5,31 @@
 namespace qanat::engine {
 namespace {
 
+absl::Span<const TokenId> TokensOf(const PlannedRow& row) {
+  static constexpr TokenId kDrawn[] = {kDrawnBefore};
+  if (row.follows) return kDrawn;
+  if (!row.drafted.empty()) return row.drafted;
+  return row.sequence->tokens().subspan(row.first, row.num_tokens);
+}
+
 BatchSequence ItemOf(const PlannedRow& row) {
   const Sequence& sequence = *row.sequence;
-  const int32_t first = sequence.num_computed();
   BatchSequence item;
-  item.id = sequence.id();
-  item.first_position = first;
-  item.tokens = row.drafted.empty() ? sequence.tokens().subspan(first, row.num_tokens) : row.drafted;
+  item.id = row.id;
+  item.first_position = row.first;
+  item.tokens = TokensOf(row);
   item.num_drafts = row.num_drafts();
   item.block_table = sequence.table().blocks();
-  item.sample = row.draws();
+  item.sample = row.draws;
   item.params = sequence.request().sampling;
   item.rules = sequence.request().rules.get();
   item.counts = &sequence.token_counts();
   item.draw = {sequence.request().seed, sequence.choice(),
-               static_cast<uint32_t>(sequence.num_output_tokens())};
+               static_cast<uint32_t>(sequence.num_expected() - sequence.num_prompt_tokens())};
   item.logprobs = sequence.request().logprobs;
-  item.scored = sequence.ScoredBy(row.num_tokens);
-  item.first_scored = sequence.num_scored() - 1 - first;
+  const Sequence::Scored scored = sequence.ScoredBy(row.first, row.num_tokens);
+  item.scored = sequence.tokens().subspan(scored.first, scored.end - scored.first);
+  item.first_scored = scored.first - 1 - row.first;
   item.scored_logprobs = sequence.request().prompt_logprobs.value_or(0);
   return item;
 }

@@ -3,6 +3,7 @@
 #include "worker/engine/engine.h"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <map>
 #include <memory>
@@ -39,7 +40,9 @@ struct Engine::Impl {
   bool Step();
   bool WaitForWork();
   void CheckInvariants() const;
-  bool HasWork() const { return !scheduler.running().empty() || scheduler.waiting().size() > 0; }
+  bool HasWork() const {
+    return !scheduler.running().empty() || scheduler.waiting().size() > 0 || !flights.empty();
+  }
 
   // The phases of a step.
   void DrainInbox();
@@ -48,8 +51,9 @@ struct Engine::Impl {
   void ExpireDeadlines(Time now);
   void GiveUpLate(Time now);
   void PauseStalled(Time now);
-  StepPlan PlanStep(Time now);
-  StepOutput LaunchAndCollect(const ModelBatch& batch);
+  bool Launch(Time begin);
+  StepPlan PlanStep(Time now, StepStats& stats);
+  void Collect();
   void Commit(const StepPlan& plan, StepOutput output, Time now);
   bool Settle();
 
@@ -85,12 +89,23 @@ struct Engine::Impl {
   absl::flat_hash_map<SequenceId, std::unique_ptr<Sequence>> sequences;  // accepted, not ended
   std::set<std::pair<Time, SequenceId>> deadlines;                       // of these, where they have one
   std::map<SequenceId, Time> stalled;                                    // the paused: when they are given up
+  // A step between launch and collection; the scheduler has its plan.
+  struct Flight {
+    Time begin;  // before its plan
+    Time launched;
+    BuiltBatch built;
+    ModelRunner::Handle handle;
+    int32_t started;  // sequences that it admitted for the first time
+    StepStats stats;
+  };
+  std::deque<Flight> flights;  // the oldest first, at most runner.depth()
+  Time last_end{};             // of a step
   StepModelFitter fitter;
   uint64_t num_steps = 0;
   uint64_t num_accepted = 0;
   uint64_t num_ended = 0;
   int64_t num_evictions = 0;  // as of the last step
-  StepStats stats;            // of the present step
+  StepStats stats;            // of the step being committed
 
   // What callers have not been told yet; empty between steps.
   Untold untold;
@@ -121,6 +136,10 @@ Engine::Impl::~Impl() {
   DrainInbox();
   const Time now = clock.Now();
   while (!sequences.empty()) End(*sequences.begin()->second, EndReason::kCancelled, now);
+  for (const Flight& flight : flights) {
+    runner.Collect(flight.handle);
+    scheduler.Collect();
+  }
   Settle();
 }
 
@@ -171,27 +190,58 @@ bool Engine::Impl::Step() {
   ExpireDeadlines(begin);
   PauseStalled(begin);
   if (!HasWork()) return Settle();
-  stats = {};
-  const StepPlan plan = PlanStep(begin);
-  const BuiltBatch built = BuildBatch(plan, kv);
-  Settle();
-  const Time planned = clock.Now();
-  stats.plan = planned - begin;
-  StepOutput output = LaunchAndCollect(built.batch);
-  const Time collected = clock.Now();
-  Commit(plan, std::move(output), collected);
-  TellResidency();
-  const Time end = clock.Now();
-  stats.commit = end - collected;
-  fitter.Add(built.shape, end - begin);
-  drain.OnStep(end - begin, plan.started, scheduler.waiting().size());
-  ++num_steps;
-  metrics.OnStep(stats);
-  Settle();
+  // A device that takes several steps gets the next one before the last is collected, so that it never waits
+  // for the host.
+  const bool launched = Launch(begin);
+  if (!launched || static_cast<int>(flights.size()) == runner.depth()) Collect();
 #if defined(QANAT_DEBUG_CHECKS)
   CheckInvariants();
 #endif
   return true;
+}
+
+// False when nobody could be planned before the steps in flight are done.
+bool Engine::Impl::Launch(Time begin) {
+  StepStats planning;
+  StepPlan plan = PlanStep(begin, planning);
+  if (plan.rows.empty()) {
+    QANAT_CHECK(!flights.empty()) << sequences.size() << " sequences are pending and none of them can run";
+    Settle();
+    return false;
+  }
+  BuiltBatch built = BuildBatch(plan, kv);
+  Settle();
+  planning.plan = clock.Now() - begin;
+  Flight& flight = flights.emplace_back(Flight{begin, {}, std::move(built), 0, plan.started, planning});
+  scheduler.Launch(std::move(plan), runner.depth() > 1);
+  const Time before = clock.Now();
+  flight.handle = runner.Launch(flight.built.batch);
+  flight.launched = clock.Now();
+  flight.stats.launch = flight.launched - before;
+  return true;
+}
+
+// The oldest step in flight.
+void Engine::Impl::Collect() {
+  // Where it lies until then: the runner may point into its batch.
+  StepOutput output = runner.Collect(flights.front().handle);
+  const Flight flight = std::move(flights.front());
+  flights.pop_front();
+  const Time collected = clock.Now();
+  stats = flight.stats;
+  stats.device = collected - std::max(flight.launched, last_end);
+  Commit(scheduler.Collect(), std::move(output), collected);
+  TellResidency();
+  const Time end = clock.Now();
+  stats.commit = end - collected;
+  // Where steps overlap, a step takes what it adds.
+  const Duration took = end - std::max(flight.begin, last_end);
+  last_end = end;
+  fitter.Add(flight.built.shape, took);
+  drain.OnStep(took, flight.started, scheduler.waiting().size());
+  ++num_steps;
+  metrics.OnStep(stats);
+  Settle();
 }
 
 void Engine::Impl::DrainInbox() {
@@ -279,9 +329,8 @@ void Engine::Impl::Resume(SequenceId id) {
   if (stalled.erase(id) > 0) scheduler.Resume(*sequences.at(id));
 }
 
-StepPlan Engine::Impl::PlanStep(Time now) {
+StepPlan Engine::Impl::PlanStep(Time now, StepStats& stats) {
   StepPlan plan = scheduler.Plan(now, fitter.model());
-  QANAT_CHECK(!plan.rows.empty()) << sequences.size() << " sequences are pending and none of them can run";
   LeaveDoor(plan.started, plan.started_tokens);
   stats.sequences = static_cast<int32_t>(plan.rows.size());
   stats.preemptions = plan.preemptions;
@@ -292,31 +341,27 @@ StepPlan Engine::Impl::PlanStep(Time now) {
   return plan;
 }
 
-StepOutput Engine::Impl::LaunchAndCollect(const ModelBatch& batch) {
-  const Time begin = clock.Now();
-  const ModelRunner::Handle handle = runner.Launch(batch);
-  const Time launched = clock.Now();
-  StepOutput output = runner.Collect(handle);
-  stats.launch = launched - begin;
-  stats.device = clock.Now() - launched;
-  return output;
-}
-
 void Engine::Impl::Commit(const StepPlan& plan, StepOutput output, Time now) {
   QANAT_CHECK(output.sequences.size() == plan.rows.size());
   for (size_t i = 0; i < output.sequences.size(); ++i) CommitRow(plan.rows[i], output.sequences[i], now);
 }
 
 void Engine::Impl::CommitRow(const PlannedRow& row, SequenceOutput& output, Time now) {
-  Sequence& sequence = *row.sequence;
   if (output.kind == SequenceOutput::Kind::kFailed) {
+    scheduler.Withdraw(row);
+    if (row.sequence == nullptr) return;
     ++stats.failed_rows;
-    End(sequence, EndReason::kError, now);
+    End(*row.sequence, EndReason::kError, now);
     return;
   }
-  const bool draws = row.draws();
+  QANAT_CHECK(row.draws == (output.kind == SequenceOutput::Kind::kToken));
+  // It ended, paused or was preempted meanwhile; what it gives is drawn again if anybody needs it.
+  if (row.sequence == nullptr) {
+    scheduler.Commit(row);
+    return;
+  }
+  Sequence& sequence = *row.sequence;
   const bool at_output = sequence.num_computed() >= sequence.num_prompt_tokens();
-  QANAT_CHECK(draws == (output.kind == SequenceOutput::Kind::kToken));
   if (const int32_t first = sequence.num_scored(); !output.scored.empty()) {
     untold.AddScores(sequence, first, std::move(output.scored));
   }
@@ -324,7 +369,7 @@ void Engine::Impl::CommitRow(const PlannedRow& row, SequenceOutput& output, Time
   stats.recomputed_tokens += recomputed;
   const bool decode = at_output && row.num_tokens == 1 && recomputed == 0;
   (decode ? stats.decode_tokens : stats.prefill_tokens) += row.num_tokens;
-  if (!draws) return;
+  if (!row.draws) return;
   if (const auto last = sequence.last_token_time()) {
     // Tokens that come together share the gap before them.
     const auto together = static_cast<int64_t>(1 + output.more.size());

@@ -86,8 +86,8 @@ class Engine {
 
   EngineSnapshot Snapshot() const;
 
-  // One step: drain the inbox, plan, reserve, build, launch and collect, commit. False when there was nothing
-  // to do.
+  // One step: drain the inbox, plan, reserve, build, launch; then collect and commit the oldest step in
+  // flight, this one where the runner's depth is 1. False when there was nothing to do.
   bool Step();
   // Blocks the engine thread until there is something to do or Shutdown() was called: requests that run or
   // wait always are, and it sleeps past no deadline. False after Shutdown().

@@ -16,12 +16,17 @@ namespace qanat::engine {
 // looks at what they draw.
 inline constexpr SequenceId kPaddingId{};
 
-// One sequence's share of a step. The spans are valid from Launch until Collect of the same batch.
+// In place of a token that is not known yet: the one that the sequence's latest row, in a step still in
+// flight when this one is launched, draws. A device finds it where that row left it.
+inline constexpr TokenId kDrawnBefore = -1;
+
+// One sequence's share of a step. Spans and pointers are valid until Collect where depth() is 1; else until
+// Launch returns, and a runner copies what it needs later.
 struct BatchSequence {
   SequenceId id{};
   // Position in the sequence of tokens[0]; keys and values of all earlier positions are in the cache.
   int32_t first_position = 0;
-  absl::Span<const TokenId> tokens;
+  absl::Span<const TokenId> tokens;  // or kDrawnBefore alone
   // Physical blocks of positions 0 .. first_position + tokens.size() - 1, in order.
   absl::Span<const int32_t> block_table;
   // Draw a token from the logits that follow the last of `tokens` (before its drafts).
@@ -31,7 +36,6 @@ struct BatchSequence {
   int32_t num_drafts = 0;
   sampling::Params params;
   // What changes the logits before the draw, and the tokens that penalties go by. Null: nothing changes them.
-  // They are valid as the spans are.
   const sampling::LogitRules* rules = nullptr;
   const sampling::TokenCounts* counts = nullptr;  // not null when `rules` is not
   sampling::DrawKey draw;
@@ -71,8 +75,8 @@ struct StepOutput {
 };
 
 // What: runs steps. Threads: the engine thread only. Errors: none at the level of a step; a row that fails
-// says so in its output. At most depth() launched steps are uncollected; they are collected in order of
-// launch.
+// says so in its output. At most depth() launched steps are uncollected; they run and are collected in order
+// of launch: a step reads what those before it wrote.
 class ModelRunner {
  public:
   using Handle = uint64_t;

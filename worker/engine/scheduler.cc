@@ -52,7 +52,8 @@ StepPlan Scheduler::Plan(Time now, const StepModel& model) {
 std::vector<Sequence*> Scheduler::PauseStalled() {
   std::vector<Sequence*> stalled;
   for (Sequence* sequence : running_) {
-    if (sequence->request().sink->Room() < 1) stalled.push_back(sequence);
+    const Sequence::InFlight& flying = sequence->in_flight();
+    if (sequence->request().sink->Room() <= flying.draws + flying.drafts) stalled.push_back(sequence);
   }
   for (Sequence* sequence : stalled) {
     StopRunning(IndexOf(*sequence));
@@ -69,17 +70,47 @@ void Scheduler::Resume(Sequence& sequence) {
 }
 
 void Scheduler::PlanDecodes(StepPlan& plan) {
+  const bool drafting = Drafting();
   // Preemption takes sequences behind `i` out, or the one at `i` when it is the last.
   for (size_t i = 0; i < running_.size(); ++i) {
-    if (running_[i]->num_missing() == 1) PlanRunning(i, 1, plan);
+    if (running_[i]->num_missing() == 1 && CanFollow(*running_[i], drafting)) PlanRunning(i, 1, plan);
   }
+}
+
+bool Scheduler::CanFollow(const Sequence& sequence, bool drafting) const {
+  const Sequence::InFlight& flying = sequence.in_flight();
+  if (flying.steps == 0) return true;
+  // How many tokens they bring is open.
+  if (flying.drafts > 0) return false;
+  if (flying.draws == 0) return true;
+  // Its last token is being drawn. Penalties go by it, and drafts begin with it.
+  if (sequence.num_expected() == sequence.max_total_tokens()) return false;
+  const sampling::LogitRules* rules = sequence.request().rules.get();
+  return rules == nullptr ? !drafting : !rules->penalizes();
+}
+
+bool Scheduler::Drafting() const {
+  return options_.speculation && static_cast<int32_t>(running_.size()) <= kMaxDraftingSequences &&
+         std::all_of(running_.begin(), running_.end(),
+                     [](const Sequence* sequence) { return sequence->num_missing() <= 1; });
+}
+
+PlannedRow Scheduler::RowOf(Sequence& sequence, int32_t num_tokens) const {
+  PlannedRow row;
+  row.sequence = &sequence;
+  row.id = sequence.id();
+  row.first = sequence.num_launched();
+  row.num_tokens = num_tokens;
+  row.draws = num_tokens == sequence.num_missing();
+  row.follows = row.first >= sequence.num_tokens();
+  return row;
 }
 
 void Scheduler::PlanPrefills(StepPlan& plan) {
   for (size_t i = 0; i < running_.size(); ++i) {
     const int32_t missing = running_[i]->num_missing();
-    if (missing == 1) continue;
-    const int32_t num_tokens = Chunk(*running_[i], running_[i]->num_computed());
+    if (missing <= 1) continue;
+    const int32_t num_tokens = Chunk(*running_[i], running_[i]->num_launched());
     const int32_t planned = num_tokens > 0 ? PlanRunning(i, num_tokens, plan) : 0;
     if (planned < missing) ++num_prefills_;
   }
@@ -96,16 +127,18 @@ int32_t Scheduler::Chunk(const Sequence& sequence, int32_t first) const {
 int32_t Scheduler::PlanRunning(size_t index, int32_t num_tokens, StepPlan& plan) {
   Sequence& needy = *running_[index];
   while (true) {
-    const int64_t room = kv_.Room(needy.table()) - needy.num_computed();
+    const int64_t room = kv_.Room(needy.table()) - needy.num_launched();
     const int32_t fitting = static_cast<int32_t>(std::min<int64_t>(num_tokens, room));
     if (fitting > 0) {
-      const bool reserved = kv_.Reserve(needy.table(), needy.num_computed() + fitting);
+      const bool reserved = kv_.Reserve(needy.table(), needy.num_launched() + fitting);
       QANAT_CHECK(reserved);
-      plan.rows.push_back({&needy, fitting});
-      budget_.Take(fitting, needy.num_computed() + fitting);
+      plan.rows.push_back(RowOf(needy, fitting));
+      budget_.Take(fitting, needy.num_launched() + fitting);
       if (needy.scores_prompt()) spare_logit_rows_ -= fitting - 1;
       return fitting;
     }
+    // What it lacks comes when a step in flight is done: it sits this one out.
+    if (kv_.HasRetired()) return 0;
     const size_t victim = ChooseVictim(index);
     Preempt(victim, plan);
     if (victim == index) return 0;
@@ -136,7 +169,7 @@ void Scheduler::Preempt(size_t index, StepPlan& plan) {
   const auto row = std::find_if(plan.rows.begin(), plan.rows.end(),
                                 [&](const PlannedRow& planned) { return planned.sequence == &sequence; });
   if (row != plan.rows.end()) {
-    budget_.GiveBack(row->num_tokens, sequence.num_computed() + row->num_tokens);
+    budget_.GiveBack(row->num_tokens, row->first + row->num_tokens);
     plan.rows.erase(row);
   }
   StopRunning(index);
@@ -183,7 +216,8 @@ kv::PrefixMatch Scheduler::Look(Waiting& place) {
 Scheduler::Admission Scheduler::TryAdmit(Waiting& place, StepPlan& plan, Time now) {
   Sequence& sequence = *place.sequence;
   if (sequence.held()) return Admission::kAwaitsBlock;
-  if (place.awaited.has_value() && producing_.By(*place.awaited, sequence.priority())) {
+  if (place.awaited.has_value() && !kv_.IsPending(*place.awaited) &&
+      producing_.By(*place.awaited, sequence.priority())) {
     return Admission::kAwaitsBlock;
   }
   place.awaited.reset();
@@ -212,7 +246,7 @@ Scheduler::Admission Scheduler::TryAdmit(Waiting& place, StepPlan& plan, Time no
 }
 
 bool Scheduler::Fits(const Sequence& sequence, const kv::PrefixMatch& match) const {
-  if (running_.empty()) return true;  // the door saw to it
+  if (running_.empty() && !kv_.HasRetired()) return true;  // the door saw to it
   const int32_t known = kv_.BlocksFor(Held(sequence, sequence.num_tokens()));
   const int32_t need = known - static_cast<int32_t>(match.blocks.size());
   const int32_t one_each = static_cast<int32_t>(running_.size()) + 1;
@@ -237,7 +271,7 @@ void Scheduler::Admit(Sequence& sequence, const kv::PrefixMatch& match, int32_t 
   sequence.Admit(num_cached, now);
   StartRunning(sequence);
   unallocated_blocks_ += UnallocatedBlocks(sequence);
-  plan.rows.push_back({&sequence, num_tokens});
+  plan.rows.push_back(RowOf(sequence, num_tokens));
   budget_.Take(num_tokens, num_cached + num_tokens);
   spare_logit_rows_ -= sequence.scores_prompt() ? num_tokens : 1;
 }
@@ -250,7 +284,7 @@ void Scheduler::AddDrafts(StepPlan& plan) {
   if (!decodes_only) return;
   for (PlannedRow& row : plan.rows) {
     // Rules change with every token that is drawn: the model could not check them a row at a time.
-    if (row.draws() && row.sequence->request().rules == nullptr) DraftFor(row);
+    if (row.draws && !row.follows && row.sequence->request().rules == nullptr) DraftFor(row);
   }
 }
 
@@ -285,11 +319,59 @@ void Scheduler::EndDrafts(const PlannedRow& row, int32_t accepted) {
   kv_.Trim(row.sequence->table(), Held(*row.sequence, row.sequence->num_computed()));
 }
 
+void Scheduler::Launch(StepPlan plan, bool overlapped) {
+  kv_.OnLaunch();
+  for (PlannedRow& row : plan.rows) {
+    Sequence& sequence = *row.sequence;
+    sequence.Launch(row.num_tokens, row.draws, row.num_drafts());
+    if (!overlapped || row.follows) continue;
+    row.announced =
+        kv_.Announce(sequence.table(), sequence.tokens().first(row.first + row.num_tokens), row.first);
+  }
+  in_flight_.push_back(std::move(plan));
+}
+
+StepPlan Scheduler::Collect() {
+  StepPlan plan = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  kv_.OnCollect();
+  for (const PlannedRow& row : plan.rows) {
+    if (row.sequence != nullptr) row.sequence->Collect(row.num_tokens, row.draws, row.num_drafts());
+  }
+  return plan;
+}
+
+void Scheduler::Withdraw(const PlannedRow& row) {
+  std::vector<kv::PendingBlock> announced = row.announced;
+  // What it computes in later steps stands upon what it failed to.
+  for (const StepPlan& plan : in_flight_) {
+    for (const PlannedRow& later : plan.rows) {
+      if (later.id != row.id) continue;
+      announced.insert(announced.end(), later.announced.begin(), later.announced.end());
+    }
+  }
+  if (announced.empty()) return;
+  const auto withdrawn = kv_.Withdraw(announced);
+  for (size_t i = running_.size(); i-- > 0;) {
+    Sequence& sequence = *running_[i];
+    const absl::Span<const kv::BlockId> found = sequence.table().blocks().first(sequence.table().num_found());
+    if (std::none_of(found.begin(), found.end(),
+                     [&](kv::BlockId block) { return withdrawn.contains(block); })) {
+      continue;
+    }
+    StopRunning(i);
+    sequence.StartOver();
+    Look(waiting_.Add(sequence));
+  }
+}
+
 int32_t Scheduler::Commit(const PlannedRow& row) {
+  kv_.Settle(row.announced);
+  if (row.sequence == nullptr) return 0;
   Sequence& sequence = *row.sequence;
   const int32_t first = sequence.num_computed() / kv_.block_size();
   const int32_t recomputed = sequence.Advance(row.num_tokens);
-  kv_.Commit(sequence.table(), sequence.computed());
+  kv_.Commit(sequence.table(), sequence.computed(), sequence.in_flight().steps > 0);
   const int32_t last = sequence.num_computed() / kv_.block_size();
   producing_.Remove(Produced(sequence, first, last), sequence.priority());
   return recomputed;
@@ -324,8 +406,17 @@ void Scheduler::StopRunning(size_t index) {
   producing_.Remove(Produced(sequence, first, ProducedBlocks(sequence)), sequence.priority());
   running_worst_blocks_ -= WorstBlocks(sequence);
   if (sequence.num_preemptions() >= kMaxPreemptions) --num_guarded_;
-  kv_.Release(sequence.table());
+  if (sequence.in_flight().steps > 0) Abandon(sequence);
+  kv_.Release(sequence.table(), sequence.in_flight().steps > 0);
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
+}
+
+void Scheduler::Abandon(const Sequence& sequence) {
+  for (StepPlan& plan : in_flight_) {
+    for (PlannedRow& row : plan.rows) {
+      if (row.sequence == &sequence) row.sequence = nullptr;
+    }
+  }
 }
 
 size_t Scheduler::IndexOf(const Sequence& sequence) const {
@@ -344,7 +435,9 @@ int64_t Scheduler::LiveTokens() const {
   // Published blocks are full, and may be in several tables.
   int64_t tokens = static_cast<int64_t>(kv_.num_resident() - kv_.pool().num_cached()) * kv_.block_size();
   for (const Sequence* sequence : running_) {
-    tokens += sequence->num_computed() - sequence->table().num_published() * kv_.block_size();
+    const kv::BlockTable& table = sequence->table();
+    tokens += std::max(
+        0, sequence->num_computed() - std::max(table.num_published(), table.num_found()) * kv_.block_size());
   }
   return tokens;
 }
@@ -360,8 +453,9 @@ void Scheduler::CheckInvariants() const {
   for (const Sequence* sequence : running_) {
     QANAT_CHECK(sequence->state() == Sequence::State::kRunning);
     sequence->CheckInvariants();
-    QANAT_CHECK(sequence->table().size() == kv_.BlocksFor(Held(*sequence, sequence->num_computed())))
-        << "between steps a sequence holds the blocks of what is computed";
+    const int32_t flying = sequence->num_launched() + sequence->in_flight().drafts;
+    QANAT_CHECK(sequence->table().size() == kv_.BlocksFor(Held(*sequence, flying)))
+        << "between steps a sequence holds the blocks of what is computed, or in flight";
     kv_.CheckTable(sequence->table(), sequence->tokens());
     tables.push_back(&sequence->table());
     worst_blocks += WorstBlocks(*sequence);

@@ -1,7 +1,9 @@
 // Who runs in the next step, and for how many tokens.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -49,20 +51,29 @@ class Scheduler {
   // REQUIRES: kWaiting and new.
   void Add(Sequence& sequence);
   // Pauses the running whose sinks have no room for what a step would give them: they give up seat and
-  // blocks, and leave the order. REQUIRES: as Plan.
+  // blocks, and leave the order.
   std::vector<Sequence*> PauseStalled();
   // It waits again, at its old place. REQUIRES: kPaused.
   void Resume(Sequence& sequence);
   // Takes it out of whichever set it is in and gives its blocks back. REQUIRES: added, not removed.
   void Remove(Sequence& sequence);
 
-  // REQUIRES: every row of the plan before was committed or its sequence removed. Not empty if any sequence
-  // is running or waiting. `model` predicts the step's time, which --inter-token-target bounds while
-  // sequences decode.
+  // REQUIRES: the plan before was launched. Not empty if any sequence is running or waiting and no step is in
+  // flight. `model` predicts the step's time, which --inter-token-target bounds while sequences decode.
   StepPlan Plan(Time now, const StepModel& model = {});
+  // The plan's step was launched. With `overlapped` others may be planned before it is collected; they can
+  // hit the blocks that it fills.
+  void Launch(StepPlan plan, bool overlapped);
+  // The oldest step in flight was collected: its plan, of which each row is to be committed or withdrawn, in
+  // order. REQUIRES: one is in flight.
+  StepPlan Collect();
 
-  // A row ran: publishes the blocks that it filled. Returns Sequence::Advance's answer.
+  // A row ran: publishes the blocks that it filled. Returns Sequence::Advance's answer; 0 if its sequence is
+  // gone.
   int32_t Commit(const PlannedRow& row);
+  // A row failed: the blocks that it announced, and what steps in flight compute upon them, are no one's. Who
+  // hit them waits again, at its old place. The sequence itself is the caller's to end.
+  void Withdraw(const PlannedRow& row);
   // A draft of the row was right: its keys and values count. REQUIRES: it was appended to the sequence.
   void CommitDraft(Sequence& sequence);
   // The row is done with: gives back the blocks of drafts that were wrong, and lets the sequence learn.
@@ -70,6 +81,7 @@ class Scheduler {
   void EndDrafts(const PlannedRow& row, int32_t accepted);
 
   const std::vector<Sequence*>& running() const { return running_; }
+  int32_t num_in_flight() const { return static_cast<int32_t>(in_flight_.size()); }  // steps
   int32_t num_paused() const { return num_paused_; }
   const WaitingQueue& waiting() const { return waiting_; }
   const Producing& producing() const { return producing_; }
@@ -87,6 +99,11 @@ class Scheduler {
   void AdmitWaiting(StepPlan& plan, Time now, size_t seats);
   void AddDrafts(StepPlan& plan);
   void DraftFor(PlannedRow& row);
+  // It may compute its next token although a step in flight computes those before it.
+  bool CanFollow(const Sequence& sequence, bool drafting) const;
+  // Few decode and none prefills, so a step has rows to spare for drafts.
+  bool Drafting() const;
+  PlannedRow RowOf(Sequence& sequence, int32_t num_tokens) const;
 
   // Plans up to `num_tokens` of running_[index], as many as blocks allow; preempts others until that is one,
   // or, when nobody later in order is left, itself. Returns how many tokens it planned.
@@ -104,6 +121,8 @@ class Scheduler {
 
   void StartRunning(Sequence& sequence);
   void StopRunning(size_t index);
+  // Its rows in flight are nobody's.
+  void Abandon(const Sequence& sequence);
   size_t IndexOf(const Sequence& sequence) const;
 
   bool ReadsCache(const Sequence& sequence) const {
@@ -116,7 +135,7 @@ class Scheduler {
   }
   // Blocks of its known tokens that it has yet to take.
   int32_t UnallocatedBlocks(const Sequence& sequence) const {
-    return kv_.BlocksFor(Held(sequence, sequence.num_tokens())) - sequence.table().size();
+    return std::max(0, kv_.BlocksFor(Held(sequence, sequence.num_expected())) - sequence.table().size());
   }
   // Of what it is producing, the hashes of blocks [first, last).
   absl::Span<const hash::BlockHash> Produced(Sequence& sequence, int32_t first, int32_t last) const;
@@ -131,6 +150,7 @@ class Scheduler {
   WaitingQueue waiting_;
   int32_t num_paused_ = 0;
   Producing producing_;
+  std::deque<StepPlan> in_flight_;    // launched, the oldest first
   int64_t running_worst_blocks_ = 0;  // sum of WorstBlocks over running_
   int32_t num_guarded_ = 0;           // of running_, preempted kMaxPreemptions times
 

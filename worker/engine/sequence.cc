@@ -49,14 +49,31 @@ void Sequence::Admit(int32_t num_cached, Time now) {
   num_cached_tokens_ = num_cached;
 }
 
-absl::Span<const TokenId> Sequence::ScoredBy(int32_t n) const {
-  const int32_t end = std::min(num_computed_ + n + 1, num_prompt_tokens_);
-  return tokens().subspan(num_scored_, std::max(0, end - num_scored_));
+Sequence::Scored Sequence::ScoredBy(int32_t from, int32_t n) const {
+  const int32_t first = std::min(std::max(num_scored_, from + 1), num_prompt_tokens_);
+  return {first, std::max(first, std::min(from + n + 1, num_prompt_tokens_))};
+}
+
+void Sequence::Launch(int32_t tokens, bool draws, int32_t drafts) {
+  QANAT_CHECK(state_ == State::kRunning && tokens > 0 && tokens <= num_missing() && flying_.drafts == 0);
+  ++flying_.steps;
+  flying_.tokens += tokens;
+  flying_.draws += draws ? 1 : 0;
+  flying_.drafts = drafts;
+}
+
+void Sequence::Collect(int32_t tokens, bool draws, int32_t drafts) {
+  QANAT_CHECK(state_ == State::kRunning && flying_.steps > 0);
+  --flying_.steps;
+  flying_.tokens -= tokens;
+  flying_.draws -= draws ? 1 : 0;
+  flying_.drafts -= drafts;
 }
 
 int32_t Sequence::Advance(int32_t n) {
-  QANAT_CHECK(state_ == State::kRunning && n > 0 && n <= num_missing());
-  num_scored_ += static_cast<int32_t>(ScoredBy(n).size());
+  QANAT_CHECK(state_ == State::kRunning && n > 0 && n <= num_tokens() - num_computed_);
+  const Scored scored = ScoredBy(num_computed_, n);
+  num_scored_ += scored.end - scored.first;
   const int32_t again = std::clamp(max_computed_ - num_computed_, 0, n);
   num_computed_ += n;
   max_computed_ = std::max(max_computed_, num_computed_);
@@ -65,7 +82,7 @@ int32_t Sequence::Advance(int32_t n) {
 }
 
 std::optional<EndReason> Sequence::Append(TokenId token, Time now) {
-  QANAT_CHECK(state_ == State::kRunning && num_missing() == 0 && num_tokens() < max_total_tokens_);
+  QANAT_CHECK(state_ == State::kRunning && num_computed_ == num_tokens() && num_tokens() < max_total_tokens_);
   tokens_.push_back(token);
   if (request_.rules != nullptr && request_.rules->penalizes()) ++token_counts_[token];
   if (!first_token_.has_value()) first_token_ = now;
@@ -76,18 +93,21 @@ std::optional<EndReason> Sequence::Append(TokenId token, Time now) {
   return std::nullopt;
 }
 
-void Sequence::Preempt() {
+void Sequence::StopRunning(State next) {
   QANAT_CHECK(state_ == State::kRunning && table_.size() == 0);
-  state_ = State::kWaiting;
+  state_ = next;
   num_computed_ = 0;
+  flying_ = {};
+}
+
+void Sequence::Preempt() {
+  StopRunning(State::kWaiting);
   ++num_preemptions_;
 }
 
-void Sequence::Pause() {
-  QANAT_CHECK(state_ == State::kRunning && table_.size() == 0);
-  state_ = State::kPaused;
-  num_computed_ = 0;
-}
+void Sequence::StartOver() { StopRunning(State::kWaiting); }
+
+void Sequence::Pause() { StopRunning(State::kPaused); }
 
 void Sequence::Resume() {
   QANAT_CHECK(state_ == State::kPaused);
@@ -98,6 +118,7 @@ Outcome Sequence::End(EndReason reason, absl::Status status, Time now) {
   QANAT_CHECK(state_ != State::kEnded && table_.size() == 0);
   state_ = State::kEnded;
   num_computed_ = 0;
+  flying_ = {};
   Outcome outcome;
   outcome.reason = reason;
   outcome.status = std::move(status);
@@ -123,9 +144,11 @@ void Sequence::CheckInvariants() const {
   QANAT_CHECK(!scores_prompt() || num_scored_ > num_computed_);
   if (state_ == State::kRunning) {
     QANAT_CHECK(num_computed_ >= 0 && num_computed_ < num_tokens());
-    QANAT_CHECK(num_tokens() <= max_total_tokens_);
+    QANAT_CHECK(num_expected() <= max_total_tokens_ && num_missing() >= 0);
+    QANAT_CHECK(flying_.steps > 0 || (flying_.tokens == 0 && flying_.draws == 0 && flying_.drafts == 0));
   } else {
     QANAT_CHECK(num_computed_ == 0 && table_.size() == 0) << "only what runs owns blocks";
+    QANAT_CHECK(flying_.steps == 0);
   }
 }
 

@@ -1,6 +1,7 @@
 // One generation: its tokens, how many of them are computed, and where it stands.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <memory>
@@ -31,17 +32,20 @@ struct Order {
 //
 //                Admit              End
 //     kWaiting --------> kRunning ------> kEnded
-//        ^  ^               |  |        (from any)
-//        |  +--- Preempt ---+  | Pause
+//        ^  ^    Preempt,   |  |        (from any)
+//        |  +-- StartOver --+  | Pause
 //        +------ Resume ---- kPaused
 //
 // There is no prefill and no decode: a running sequence computes until num_computed() reaches num_tokens(),
 // and computing the last token draws the next one. Owns: tokens, block table. Ended, it owns no block.
 // Threads: the engine thread. Errors: none; a transition from any other state aborts.
 //
+// While steps are in flight it knows what they compute and draw for it, so that the next step is planned as
+// if they were done. Who stops running forgets it: what those steps draw for it is drawn again, the same.
+//
 // Invariants: num_scored() > num_computed() while prompt tokens are to be scored; num_computed() <=
-// num_tokens(), and < while running between steps; a sequence that is not running has no block and nothing
-// computed.
+// num_tokens(), and < while running between steps; a sequence that is not running has no block, nothing
+// computed and nothing in flight.
 class Sequence {
  public:
   enum class State : uint8_t { kWaiting, kRunning, kPaused, kEnded };
@@ -73,7 +77,20 @@ class Sequence {
   const sampling::TokenCounts& token_counts() const { return token_counts_; }
   // With keys and values in the cache.
   int32_t num_computed() const { return num_computed_; }
-  int32_t num_missing() const { return num_tokens() - num_computed_; }
+  // The same when the steps in flight are done, but for drafts.
+  int32_t num_launched() const { return num_computed_ + flying_.tokens; }
+  // Tokens when the steps in flight are done, the fewest if there are drafts.
+  int32_t num_expected() const { return num_tokens() + flying_.draws; }
+  // Tokens that no step computes yet.
+  int32_t num_missing() const { return num_expected() - num_launched(); }
+  // What steps in flight do for it: tokens computed (without drafts), drawn for certain, drafts to be judged.
+  struct InFlight {
+    int32_t steps = 0;
+    int32_t tokens = 0;
+    int32_t draws = 0;
+    int32_t drafts = 0;
+  };
+  const InFlight& in_flight() const { return flying_; }
   // Prompt and max_tokens, clipped to the context: it never holds more.
   int32_t max_total_tokens() const { return max_total_tokens_; }
   // How many tokens it had at its last admission: what it was admitted to compute.
@@ -81,9 +98,15 @@ class Sequence {
 
   // Prompt positions below it need no score any more: told, or not asked for.
   int32_t num_scored() const { return num_scored_; }
-  bool scores_prompt() const { return num_scored_ < num_prompt_tokens_; }
-  // Prompt tokens, from num_scored() on, that the next `n` tokens' logits score.
-  absl::Span<const TokenId> ScoredBy(int32_t n) const;
+  // Some will need one after the steps in flight.
+  bool scores_prompt() const { return std::max(num_scored_, num_launched() + 1) < num_prompt_tokens_; }
+  // Prompt positions [first, end) that the logits of the `n` tokens from `from` on score. `from` is
+  // num_computed() or, with steps in flight, num_launched().
+  struct Scored {
+    int32_t first;
+    int32_t end;
+  };
+  Scored ScoredBy(int32_t from, int32_t n) const;
 
   bool ever_admitted() const { return first_scheduled_.has_value(); }
   int32_t num_preemptions() const { return num_preemptions_; }
@@ -92,12 +115,19 @@ class Sequence {
 
   // The first `num_cached` tokens come from the prefix cache.
   void Admit(int32_t num_cached, Time now);
+  // A step was launched that computes its next `tokens` tokens, and `drafts` guesses behind them.
+  void Launch(int32_t tokens, bool draws, int32_t drafts);
+  // The oldest of these was collected: nothing of it is in flight any more. Advance and Append follow.
+  void Collect(int32_t tokens, bool draws, int32_t drafts);
   // `n` more tokens are computed. Returns how many of them had been computed before a preemption.
   int32_t Advance(int32_t n);
   // REQUIRES: running, everything computed. The reason when this token is the last one.
   std::optional<EndReason> Append(TokenId token, Time now);
-  // Forgets what is computed; the tokens stay, to be computed again. REQUIRES: the table is released.
+  // Forgets what is computed or in flight; the tokens stay, to be computed again. REQUIRES: the table is
+  // released.
   void Preempt();
+  // The same, through no fault of the pool: blocks that it hit turned out to hold nothing.
+  void StartOver();
   // The same, by the will of its reader, until Resume.
   void Pause();
   void Resume();
@@ -110,6 +140,8 @@ class Sequence {
   void CheckInvariants() const;
 
  private:
+  void StopRunning(State next);
+
   Request request_;
   std::vector<TokenId> tokens_;
   sampling::TokenCounts token_counts_;
@@ -125,6 +157,7 @@ class Sequence {
 
   State state_ = State::kWaiting;
   int32_t num_computed_ = 0;
+  InFlight flying_;
   int32_t num_scored_;
   int32_t max_computed_ = 0;  // ever
   int32_t num_admitted_tokens_ = 0;

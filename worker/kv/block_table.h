@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -28,6 +29,8 @@ class BlockTable {
   int32_t size() const { return static_cast<int32_t>(ids_.size()); }
   // Of the leading blocks, how many are resident in the prefix cache.
   int32_t num_published() const { return num_published_; }
+  // Of the leading blocks, how many it found when it began: others may hold them, too.
+  int32_t num_found() const { return num_found_; }
 
  private:
   friend class KvManager;
@@ -36,19 +39,22 @@ class BlockTable {
     ids_.push_back(block.id());
     refs_.push_back(std::move(block));
   }
-  // The old block loses this reference.
-  void Replace(int32_t i, BlockRef block) {
+  // The old block.
+  BlockRef Replace(int32_t i, BlockRef block) {
     ids_[i] = block.id();
-    refs_[i] = std::move(block);
+    std::swap(refs_[i], block);
+    return block;
   }
-  void RemoveLast() {
+  BlockRef RemoveLast() {
+    BlockRef last = std::move(refs_.back());
     refs_.pop_back();
     ids_.pop_back();
+    return last;
   }
   void Clear() {
-    while (!refs_.empty()) refs_.pop_back();
-    ids_.clear();
+    while (!refs_.empty()) RemoveLast();
     num_published_ = 0;
+    num_found_ = 0;
     publishing_ = true;
   }
 
@@ -58,6 +64,7 @@ class BlockTable {
   std::vector<BlockRef> refs_;
   std::vector<BlockId> ids_;  // of refs_: what a device reads
   int32_t num_published_ = 0;
+  int32_t num_found_ = 0;
   bool publishing_ = true;  // false: a block of this history could not be published, so no later one is
 };
 

@@ -1,5 +1,6 @@
 #include "worker/kv/kv_manager.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
@@ -44,10 +45,18 @@ PrefixMatch KvManager::Match(BlockTable& table, absl::Span<const TokenId> tokens
   Hashes(table, tokens);
   for (int32_t i = 0; i < limit; ++i) {
     const BlockId parent = i == 0 ? kNoBlock : match.blocks.back();
-    const PrefixCache::Result result = cache_.Find(KeyOf(table, tokens, i, parent));
-    if (result.found != PrefixCache::Found::kSame) break;
-    match.blocks.push_back(result.block);
-    if (pool_.count(result.block) == 0) ++match.num_unreferenced;
+    const BlockKey key = KeyOf(table, tokens, i, parent);
+    const PrefixCache::Result resident = cache_.Find(key);
+    if (resident.found == PrefixCache::Found::kOther) break;
+    if (resident.found == PrefixCache::Found::kSame) {
+      match.blocks.push_back(resident.block);
+      ++match.num_resident;
+      if (pool_.count(resident.block) == 0) ++match.num_unreferenced;
+      continue;
+    }
+    const BlockId pending = pending_.Find(key);
+    if (pending == kNoBlock) break;
+    match.blocks.push_back(pending);
   }
   return match;
 }
@@ -55,7 +64,8 @@ PrefixMatch KvManager::Match(BlockTable& table, absl::Span<const TokenId> tokens
 void KvManager::Attach(BlockTable& table, const PrefixMatch& match) {
   QANAT_CHECK(table.size() == 0);
   for (const BlockId block : match.blocks) table.Append(pool_.Share(block));
-  table.num_published_ = table.size();
+  table.num_published_ = match.num_resident;
+  table.num_found_ = table.size();
 }
 
 bool KvManager::Reserve(BlockTable& table, int32_t num_tokens) {
@@ -84,18 +94,47 @@ BlockRef KvManager::TakeBlock(BlockId id) {
   return pool_.Take(id);
 }
 
-void KvManager::Commit(BlockTable& table, absl::Span<const TokenId> tokens) {
+void KvManager::Release(BlockTable& table, bool flying) {
+  if (flying) {
+    while (table.size() > 0) retired_.back().push_back(table.RemoveLast());
+  }
+  table.Clear();
+}
+
+void KvManager::OnCollect() {
+  for (BlockRef& block : retired_.front()) BlockRef(std::move(block));
+  retired_.pop_front();
+}
+
+bool KvManager::HasRetired() const {
+  return std::any_of(retired_.begin(), retired_.end(), [](const auto& blocks) { return !blocks.empty(); });
+}
+
+std::vector<PendingBlock> KvManager::Announce(BlockTable& table, absl::Span<const TokenId> tokens,
+                                              int32_t first) {
+  std::vector<PendingBlock> announced;
+  if (!prefix_cache_enabled_ || !table.publishing_) return announced;
+  const auto full = static_cast<int32_t>(tokens.size()) / block_size_;
+  if (first / block_size_ < full) Hashes(table, tokens);
+  for (int32_t i = first / block_size_; i < full; ++i) {
+    pending_.Add(KeyOf(table, tokens, i, i == 0 ? kNoBlock : table.ids_[i - 1]), table.ids_[i]);
+    announced.push_back({table.hashes_[i], table.ids_[i]});
+  }
+  return announced;
+}
+
+void KvManager::Commit(BlockTable& table, absl::Span<const TokenId> tokens, bool flying) {
   if (!prefix_cache_enabled_) return;
   const int32_t full = static_cast<int32_t>(tokens.size()) / block_size_;
   if (table.num_published_ >= full || !table.publishing_) return;
   Hashes(table, tokens);
   while (table.num_published_ < full && table.publishing_) {
-    table.publishing_ = Publish(table, tokens, table.num_published_);
+    table.publishing_ = Publish(table, tokens, table.num_published_, flying);
     if (table.publishing_) ++table.num_published_;
   }
 }
 
-bool KvManager::Publish(BlockTable& table, absl::Span<const TokenId> tokens, int32_t i) {
+bool KvManager::Publish(BlockTable& table, absl::Span<const TokenId> tokens, int32_t i, bool flying) {
   const BlockKey key = KeyOf(table, tokens, i, i == 0 ? kNoBlock : table.ids_[i - 1]);
   const PrefixCache::Result resident = cache_.Find(key);
   switch (resident.found) {
@@ -104,8 +143,14 @@ bool KvManager::Publish(BlockTable& table, absl::Span<const TokenId> tokens, int
       change_.Store(key.hash);
       return true;
     case PrefixCache::Found::kSame:
+      if (resident.block == table.ids_[i]) return true;
+      // Others found this copy, and hold what was computed upon it: their references would not keep the other
+      // one, so nothing may be published upon that from here.
+      if (pool_.count(table.ids_[i]) > 1) return false;
       // Two copies of one prefix would let children hang on the one that is not resident.
-      table.Replace(i, pool_.Share(resident.block));
+      if (BlockRef own = table.Replace(i, pool_.Share(resident.block)); flying) {
+        retired_.back().push_back(std::move(own));
+      }
       return true;
     case PrefixCache::Found::kOther:
       return false;
@@ -120,6 +165,10 @@ void KvManager::CheckInvariants(absl::Span<const BlockTable* const> tables) cons
   for (const BlockTable* table : tables) {
     for (const BlockId id : table->blocks()) ++counts[id];
   }
+  for (const std::vector<BlockRef>& retired : retired_) {
+    for (const BlockRef& block : retired) ++counts[block.id()];
+  }
+  QANAT_CHECK(!retired_.empty() || pending_.size() == 0) << "blocks are pending and no step computes them";
   for (BlockId id = 0; id < pool_.num_blocks(); ++id) {
     QANAT_CHECK(counts[id] == pool_.count(id))
         << "block " << id << " counts " << pool_.count(id) << " references, tables hold " << counts[id];
@@ -133,8 +182,10 @@ void KvManager::CheckTable(const BlockTable& table, absl::Span<const TokenId> to
     QANAT_CHECK(result.found == PrefixCache::Found::kSame && result.block == table.ids_[i])
         << "block " << i << " of a table is not what the cache says it is";
   }
-  for (int32_t i = table.num_published_; i < table.size(); ++i) {
-    QANAT_CHECK(!Shared(table.ids_[i])) << "block " << i << " of a table is shared without being published";
+  for (int32_t i = std::max(table.num_published_, table.num_found_); i < table.size(); ++i) {
+    // Those who found it while it was pending may keep it.
+    QANAT_CHECK(!retired_.empty() || !table.publishing_ || !Shared(table.ids_[i]))
+        << "block " << i << " of a table is shared without being published";
   }
 }
 

@@ -2,15 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/hash/block_hash.h"
 #include "common/hash/net_change.h"
 #include "worker/kv/block_pool.h"
 #include "worker/kv/block_table.h"
+#include "worker/kv/pending_blocks.h"
 #include "worker/kv/placement.h"
 #include "worker/kv/prefix_cache.h"
 
@@ -20,6 +23,7 @@ namespace qanat::kv {
 // changes.
 struct PrefixMatch {
   std::vector<BlockId> blocks;
+  int32_t num_resident = 0;      // of these, the leading ones; steps in flight compute the others
   int32_t num_unreferenced = 0;  // of these, in the free list: attaching them takes them out of it
 };
 
@@ -64,10 +68,31 @@ class KvManager {
 
   // Keys and values of `tokens` exist: publishes the full blocks among them, or adopts those that others
   // published first.
-  void Commit(BlockTable& table, absl::Span<const TokenId> tokens);
+  // `flying`: as in Release, of the table's own copy of what it adopts.
+  void Commit(BlockTable& table, absl::Span<const TokenId> tokens, bool flying = false);
 
-  // Gives all blocks back, the deepest first. Published ones stay to be hit until they are reused.
-  void Release(BlockTable& table) { table.Clear(); }
+  // Gives all blocks back, the deepest first. Published ones stay to be hit until they are reused. `flying`:
+  // steps in flight read or write them, so they are nobody's only when all these are collected.
+  void Release(BlockTable& table, bool flying = false);
+
+  // Steps in flight, for devices that run some in a row: between Launch and Collect of a step the blocks that
+  // it fills can be hit, and no block that it uses is reused. One call each a step, oldest first.
+  void OnLaunch() { retired_.emplace_back(); }
+  void OnCollect();
+  // The step being launched computes the last of `tokens`, from position `first` on: the full blocks among
+  // them are pending. Until that step is collected the caller keeps what this returns, for Settle or
+  // Withdraw.
+  std::vector<PendingBlock> Announce(BlockTable& table, absl::Span<const TokenId> tokens, int32_t first);
+  // They are computed.
+  void Settle(absl::Span<const PendingBlock> blocks) { pending_.Remove(blocks); }
+  // They are not, and will not be. These blocks and all that are being computed upon them: whoever holds one
+  // has to start over.
+  absl::flat_hash_set<BlockId> Withdraw(absl::Span<const PendingBlock> blocks) {
+    return pending_.Withdraw(blocks);
+  }
+  bool IsPending(hash::BlockHash hash) const { return pending_.Contains(hash); }
+  // Blocks that wait for nothing but steps in flight to be reused.
+  bool HasRetired() const;
 
   // The hashes of all full blocks of `tokens`. Valid until the next call with this table.
   absl::Span<const hash::BlockHash> Hashes(BlockTable& table, absl::Span<const TokenId> tokens) const;
@@ -100,7 +125,7 @@ class KvManager {
 
  private:
   BlockKey KeyOf(const BlockTable& table, absl::Span<const TokenId> tokens, int32_t i, BlockId parent) const;
-  bool Publish(BlockTable& table, absl::Span<const TokenId> tokens, int32_t i);
+  bool Publish(BlockTable& table, absl::Span<const TokenId> tokens, int32_t i, bool flying);
   BlockRef TakeBlock(BlockId id);
 
   const hash::BlockHasher hasher_;
@@ -109,6 +134,9 @@ class KvManager {
   const std::unique_ptr<Placement> placement_;
   BlockPool pool_;
   PrefixCache cache_;
+  PendingBlocks pending_;
+  // For each step in flight, the oldest first: what becomes nobody's when it is collected, in this order.
+  std::deque<std::vector<BlockRef>> retired_;
   hash::NetChange change_;  // of the resident hashes, not yet taken
   int64_t num_evictions_ = 0;
 };

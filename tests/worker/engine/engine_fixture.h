@@ -43,9 +43,10 @@ inline EngineOptions SmallOptions() {
 // An engine that a test steps by hand; every step is checked.
 class EngineRig {
  public:
-  explicit EngineRig(const EngineOptions& options)
+  explicit EngineRig(const EngineOptions& options, int depth = 1, int32_t vocabulary = 1000)
       : options(options),
-        runner(options.num_blocks + options.padding_blocks(), options.block_size),
+        vocabulary(vocabulary),
+        runner(options.num_blocks + options.padding_blocks(), options.block_size, vocabulary, depth),
         hasher(hash::kPublicKey, "model", options.block_size),
         engine(std::make_unique<Engine>(options, hasher, runner, clock, metrics, &listener)) {}
 
@@ -84,10 +85,11 @@ class EngineRig {
     }
   }
   std::vector<TokenId> Answer(const Request& request) const {
-    return fakes::FakeModelRunner::Answer(request, options.context_length);
+    return fakes::FakeModelRunner::Answer(request, options.context_length, vocabulary);
   }
 
   const EngineOptions options;
+  const int32_t vocabulary;
   fakes::FakeClock clock;
   RecordingMetrics metrics;
   fakes::RecordingListener listener;

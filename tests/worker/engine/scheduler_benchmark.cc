@@ -26,12 +26,13 @@ class Load {
   }
 
   size_t Step() {
-    const StepPlan plan = scheduler_.Plan(now_);
+    scheduler_.Launch(scheduler_.Plan(now_), false);
+    const StepPlan plan = scheduler_.Collect();
     for (const PlannedRow& row : plan.rows) {
-      const bool draws = row.draws();
       Sequence& sequence = *row.sequence;
       scheduler_.Commit(row);
-      if (!draws || !sequence.Append(static_cast<TokenId>(ToInt(sequence.id()) % 1000), now_).has_value()) {
+      if (!row.draws ||
+          !sequence.Append(static_cast<TokenId>(ToInt(sequence.id()) % 1000), now_).has_value()) {
         continue;
       }
       scheduler_.Remove(sequence);

@@ -78,10 +78,11 @@ class SchedulerTest : public testing::Test {
   static constexpr TokenId kDrawn = 7;
   StepPlan Plan() { return scheduler().Plan(now_); }
   void Commit(const StepPlan& plan) {
-    for (const PlannedRow& row : plan.rows) {
-      const bool draws = row.draws();
+    scheduler().Launch(plan, false);
+    for (const PlannedRow& row : scheduler().Collect().rows) {
+      if (row.sequence == nullptr) continue;
       scheduler().Commit(row);
-      if (draws && row.sequence->Append(kDrawn, now_).has_value()) Remove(*row.sequence);
+      if (row.draws && row.sequence->Append(kDrawn, now_).has_value()) Remove(*row.sequence);
     }
     if (ballast_ == nullptr) scheduler().CheckInvariants();
   }

@@ -34,7 +34,7 @@ TEST_F(SchedulerTest, PrefillsAreCutToTheChunk) {
   EXPECT_EQ(TokensOf(Step(), sequence), 32);
   const StepPlan last = Plan();
   EXPECT_EQ(TokensOf(last, sequence), 6);
-  EXPECT_TRUE(last.rows[0].draws());
+  EXPECT_TRUE(last.rows[0].draws);
   Commit(last);
   EXPECT_EQ(sequence.num_output_tokens(), 1);
 }

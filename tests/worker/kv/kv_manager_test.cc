@@ -250,5 +250,122 @@ TEST_F(KvManagerTest, PublishedBlocksAreShared) {
   EXPECT_TRUE(kv_.Exclusive(table.blocks()[0])) << "though published, only this table holds it";
 }
 
+// A device that takes several steps: what one computes the next may read.
+class KvManagerInFlightTest : public KvManagerTest {
+ protected:
+  // A step was launched that computes all of `tokens` that the cache lacks.
+  struct Row {
+    BlockTable table;
+    Tokens tokens;
+    std::vector<PendingBlock> announced;
+  };
+  Row Launch(const Tokens& tokens, bool reads_cache = true) {
+    Row row{NewTable(), tokens, {}};
+    PrefixMatch match;
+    if (reads_cache) match = kv_.Match(row.table, tokens);
+    kv_.Attach(row.table, match);
+    EXPECT_TRUE(kv_.Reserve(row.table, static_cast<int32_t>(tokens.size())));
+    kv_.OnLaunch();
+    row.announced = kv_.Announce(row.table, tokens, static_cast<int32_t>(match.blocks.size()) * kBlockSize);
+    return row;
+  }
+  void Collect(Row& row, bool flying = false) {
+    kv_.OnCollect();
+    kv_.Settle(row.announced);
+    kv_.Commit(row.table, row.tokens, flying);
+  }
+};
+
+TEST_F(KvManagerInFlightTest, ABlockIsHitWhileAStepComputesItAndReportedAfterwards) {
+  Row first = Launch(Range(0, 10));
+  EXPECT_EQ(HitBlocks(Range(0, 20)), 2) << "the full ones";
+  EXPECT_EQ(kv_.num_resident(), 0);
+  EXPECT_TRUE(kv_.TakeDelta().empty());
+  Row second = Launch(Range(0, 14));
+  EXPECT_EQ(second.table.num_found(), 2);
+  EXPECT_EQ(second.table.num_published(), 0);
+  EXPECT_THAT(second.table.blocks().first(2), ElementsAre(first.table.blocks()[0], first.table.blocks()[1]));
+  Check({&first.table, &second.table});
+  Collect(first);
+  EXPECT_EQ(kv_.num_resident(), 2);
+  Collect(second);
+  EXPECT_EQ(kv_.num_resident(), 3);
+  kv_.CheckTable(second.table, second.tokens);
+  Check({&first.table, &second.table});
+}
+
+// Who found a block publishes it when the one that computed it has left.
+TEST_F(KvManagerInFlightTest, ABlockOutlivesTheOneThatComputedIt) {
+  Row first = Launch(Range(0, 10));
+  Row second = Launch(Range(0, 14));
+  kv_.Release(first.table, true);
+  kv_.OnCollect();
+  kv_.Settle(first.announced);
+  EXPECT_EQ(kv_.num_resident(), 0);
+  Collect(second);
+  EXPECT_EQ(kv_.num_resident(), 3);
+  Check({&second.table});
+}
+
+TEST_F(KvManagerInFlightTest, WithdrawingNamesAllThatWasComputedUponABlock) {
+  Row first = Launch(Range(0, 10));
+  Row second = Launch(Range(0, 14));
+  const auto withdrawn = kv_.Withdraw(first.announced);
+  EXPECT_EQ(withdrawn.size(), 3u);
+  for (const BlockId block : second.table.blocks().first(3)) EXPECT_TRUE(withdrawn.contains(block));
+  EXPECT_EQ(HitBlocks(Range(0, 20)), 0);
+}
+
+TEST_F(KvManagerInFlightTest, ReleasedBlocksAreNobodysWhenTheLastStepInFlightIsDone) {
+  Row first = Launch(Range(0, 10));
+  Row second = Launch(Range(100, 4));
+  EXPECT_FALSE(kv_.HasRetired());
+  kv_.Release(first.table, true);
+  EXPECT_TRUE(kv_.HasRetired());
+  EXPECT_EQ(kv_.pool().num_referenced(), 4);
+  Check({&second.table});
+  kv_.OnCollect();
+  kv_.Settle(first.announced);
+  EXPECT_EQ(kv_.pool().num_referenced(), 4) << "the second step may use them as well";
+  Collect(second);
+  EXPECT_EQ(kv_.pool().num_referenced(), 1);
+  EXPECT_FALSE(kv_.HasRetired());
+}
+
+TEST_F(KvManagerInFlightTest, WhatIsAdoptedFreesTheOwnCopyAfterTheStepsInFlight) {
+  Row first = Launch(Range(0, 4));
+  Row twin = Launch(Range(0, 4), false);
+  Row later = Launch(Range(50, 4));
+  Collect(first);
+  const BlockId own = twin.table.blocks()[0];
+  Collect(twin, true);
+  EXPECT_EQ(twin.table.blocks()[0], first.table.blocks()[0]);
+  EXPECT_EQ(kv_.pool().count(own), 1) << "a step in flight may read it";
+  Collect(later);
+  EXPECT_EQ(kv_.pool().count(own), 0);
+}
+
+// Two compute the same block, and a third has found the second's: its references would not keep the first's
+// from being reused, so nothing is published upon that.
+TEST_F(KvManagerInFlightTest, NobodyAdoptsInPlaceOfWhatOthersFound) {
+  Row found = Launch(Range(0, 8));
+  Row finder = Launch(Range(0, 12));
+  Row twin = Launch(Range(0, 4), false);
+  kv_.OnCollect();
+  kv_.Settle(found.announced);
+  // The twin is first, as a row before it in one step would be.
+  kv_.Commit(twin.table, twin.tokens);
+  kv_.Commit(found.table, found.tokens);
+  EXPECT_EQ(kv_.num_resident(), 1);
+  Collect(finder);
+  EXPECT_EQ(kv_.num_resident(), 1);
+  kv_.OnCollect();
+  kv_.Settle(twin.announced);
+  Check({&found.table, &finder.table, &twin.table});
+  kv_.Release(twin.table);
+  kv_.Release(found.table);
+  Check({&finder.table});
+}
+
 }  // namespace
 }  // namespace qanat::kv

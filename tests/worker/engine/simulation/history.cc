@@ -50,17 +50,23 @@ int32_t FittingChoices(const SimRequest& request, const EngineOptions& options, 
   return std::clamp((options.num_blocks - shared) / (each - shared), 1, wanted);
 }
 
-SimRequest DrawRequest(Dice& dice, const EngineOptions& options) {
+// `alike`: most of the prompt is the same text, so that one computes what the next one needs.
+SimRequest DrawRequest(Dice& dice, const EngineOptions& options, bool alike) {
   const int32_t largest = std::min(options.context_length, options.num_blocks * options.block_size);
   SimRequest request;
   request.text = dice.Below(3);
   request.length = 1 + dice.Below(std::min(largest - 1, 50));
   request.shared = std::min(request.length, dice.Below(60));
+  if (alike) {
+    request.text = 0;
+    request.length = std::max(request.length, std::min(largest - 1, 20));
+    request.shared = request.length - dice.Below(4);
+  }
   request.max_tokens = 1 + dice.Below(std::min(largest - request.length, 40));
   request.seed = dice.Bits();
   request.greedy = dice.OneIn(2);
   request.priority = static_cast<Priority>(dice.Below(3));
-  request.bypass_prefix_cache = dice.OneIn(8);
+  request.bypass_prefix_cache = dice.OneIn(alike ? 3 : 8);
   request.other_namespace = dice.OneIn(8);
   request.may_stop = dice.OneIn(4);
   if (dice.OneIn(4)) request.choices = FittingChoices(request, options, 2 + dice.Below(3));
@@ -103,17 +109,19 @@ History MakeHistory(uint64_t seed) {
   History history;
   history.options = MakeOptions(dice);
   history.vocabulary = dice.OneIn(2) ? 1000 : 2;
+  history.depth = dice.OneIn(2) ? 1 : 2 + dice.Below(2);
+  const bool alike = history.depth > 1 && dice.OneIn(2);
   const int32_t num_requests = 4 + dice.Below(12);
   for (int32_t step = 0; static_cast<int32_t>(history.requests.size()) < num_requests; ++step) {
     while (static_cast<int32_t>(history.requests.size()) < num_requests && dice.OneIn(3)) {
       const auto index = static_cast<int32_t>(history.requests.size());
-      history.requests.push_back(DrawRequest(dice, history.options));
+      history.requests.push_back(DrawRequest(dice, history.options, alike));
       history.events.push_back({step, SimEvent::Kind::kSubmit, index});
     }
   }
-  const int32_t disturbances = dice.Below(10);
+  const int32_t disturbances = dice.Below(alike ? 30 : 10);
   for (int32_t i = 0; i < disturbances; ++i) {
-    history.events.push_back(DrawDisturbance(dice, dice.Below(150), num_requests));
+    history.events.push_back(DrawDisturbance(dice, dice.Below(alike ? 50 : 150), num_requests));
   }
   std::stable_sort(history.events.begin(), history.events.end(),
                    [](const SimEvent& a, const SimEvent& b) { return a.step < b.step; });
@@ -154,7 +162,7 @@ std::string Describe(const History& history) {
       o.max_seqs, ", batch ", o.max_batch_tokens, ", chunk ", o.chunk_tokens, ", prefix cache ",
       o.prefix_cache ? "on" : "off", ", drafts ", o.speculation ? "on" : "off", ", batching ",
       static_cast<int>(o.batching), o.kv_layout == kv::Layout::kContiguous ? ", contiguous" : "",
-      ", vocabulary ", history.vocabulary, "\n");
+      ", vocabulary ", history.vocabulary, ", depth ", history.depth, "\n");
   for (size_t i = 0; i < history.requests.size(); ++i) {
     const SimRequest& r = history.requests[i];
     absl::StrAppend(&text, "request ", i, ": text ", r.text, ", ", r.shared, " shared of ", r.length,

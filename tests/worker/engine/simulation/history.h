@@ -49,6 +49,7 @@ struct SimEvent {
 struct History {
   EngineOptions options;
   int32_t vocabulary = 1000;  // few tokens: texts that repeat themselves
+  int depth = 1;              // steps that the device takes at once
   std::vector<SimRequest> requests;
   std::vector<SimEvent> events;
 };

@@ -63,7 +63,7 @@ bool Lower(History& history, const Attempt& attempt, Number least,
 }
 
 bool LowerRequests(History& history, const Attempt& attempt) {
-  bool smaller = false;
+  bool smaller = Lower<int>(history, attempt, 1, [](History& h) -> int& { return h.depth; });
   for (size_t i = 0; i < history.requests.size(); ++i) {
     const bool used = std::any_of(history.events.begin(), history.events.end(), [i](const SimEvent& event) {
       return static_cast<size_t>(event.request) == i;

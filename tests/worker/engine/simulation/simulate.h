@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "tests/worker/engine/simulation/history.h"
 #include "worker/engine/model_runner.h"
@@ -20,14 +21,18 @@ struct Tally {
   int64_t refused = 0;  // since their deadlines could not be met
   int64_t accepted_drafts = 0;
   int64_t rejected_drafts = 0;
-  int64_t padding = 0;     // rows computed for those who had ended
-  int64_t complete = 0;    // answers
-  int64_t broken_off = 0;  // answers
+  int64_t pending_reads = 0;  // rows that read what a step in flight was still to compute
+  int64_t padding = 0;        // rows computed for those who had ended
+  int64_t complete = 0;       // answers
+  int64_t broken_off = 0;     // answers
   int32_t most_preemptions = 0;
   uint64_t trace = 0;  // of everything that sinks were told and when: equal histories, equal traces
 
   void Add(const Tally& other);
 };
+
+// A line of words.
+std::string Describe(const Tally& tally);
 
 // The device of a simulation; FakeModelRunner unless a test plants a fault in it.
 using RunnerWrapper = std::function<std::unique_ptr<ModelRunner>(ModelRunner& fake)>;

@@ -15,6 +15,7 @@ namespace {
 class FaultyRunner final : public ModelRunner {
  public:
   explicit FaultyRunner(ModelRunner& model) : model_(model) {}
+  int depth() const override { return model_.depth(); }
   Handle Launch(const ModelBatch& batch) override { return model_.Launch(batch); }
   StepOutput Collect(Handle handle) override {
     StepOutput output = model_.Collect(handle);
