@@ -13,6 +13,8 @@ struct StepShape {
   int64_t tokens = 0;           // computed, over all sequences
   int64_t context_tokens = 0;   // the sum over sequences of the keys that their last token reads
   int64_t chunk_attention = 0;  // the sum over sequences with more than one token of tokens * context
+
+  bool operator==(const StepShape&) const = default;
 };
 
 // Coefficients in microseconds. Source of the form: docs/engine.md, "Step model".

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 #include <unistd.h>
 
@@ -23,6 +24,8 @@ class TemporaryFile {
     file.close();
     EXPECT_TRUE(file.good()) << path_;
   }
+  explicit TemporaryFile(std::string_view text)
+      : TemporaryFile(absl::Span(reinterpret_cast<const std::byte*>(text.data()), text.size())) {}
   ~TemporaryFile() { std::filesystem::remove(path_); }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;

@@ -70,6 +70,7 @@ FILES = {
     "worker/parallel/nccl_": {"nccl"},
     "worker/backend/cuda_": {"cuda"},
     "worker/model/weights/safetensors_header": {"json"},
+    "worker/sim/step_model_file": {"json"},
     "kernels/cuda/": {"cuda"},
 }
 ENGINE_INTERFACES = {"worker/engine/model_runner.h", "worker/engine/request.h", "worker/engine/engine_metrics.h"}
@@ -183,7 +184,7 @@ def selftest():
     refused = [("kernels/gemm.h", "absl/types/span.h"), ("worker/kv/kv.h", "worker/engine/engine.h"),
                ("worker/engine/engine.cc", "worker/sampling/sampler.h"), ("common/text/t.cc", "qanat/v1/model.pb.h"),
                ("worker/model/decoder.cc", "worker/backend/cpu_backend.h"), ("common/api/a.cc", "grpcpp/grpcpp.h"),
-               ("worker/service/s.cc", "worker/kv/kv_manager.h"), ("router/cluster/c.cc", "router/link/grpc_link.h"),
+               ("worker/service/s.cc", "worker/kv/kv_manager.h"), ("worker/sim/s.h", "worker/engine/engine.h"), ("router/cluster/c.cc", "router/link/grpc_link.h"),
                ("common/metrics/catalogue.cc", "prometheus/registry.h"), ("router/service/s.cc", "worker/engine/engine.h"),
                ("router/forward/f.h", "qanat/cluster/v1/worker.grpc.pb.h"), ("common/base/x.h", "tests/fakes/clock.h")]
     allowed = [("worker/engine/engine.cc", "worker/sampling/params.h"), ("kernels/gemm.h", "immintrin.h"),

@@ -12,19 +12,23 @@ namespace qanat::tools {
 
 namespace {
 
+void AddLocalModel(CLI::App& app, LocalModelOptions& options) {
+  app.add_option("--model", options.model, "GGUF file")
+      ->envname("QANAT_MODEL")
+      ->required()
+      ->check(CLI::ExistingFile);
+  app.add_option("--threads", options.threads, "Compute threads; 0: all of the cpuset")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--kernels", options.kernels, "auto, avx512, avx2, scalar or reference")
+      ->capture_default_str();
+}
+
 std::function<absl::Status()> AddEngine(CLI::App& bench) {
   CLI::App* app =
       bench.add_subcommand("engine", "Tokens a second of the engine in this process, without gRPC");
   const auto options = std::make_shared<BenchEngineOptions>();
-  app->add_option("--model", options->model, "GGUF file")
-      ->envname("QANAT_MODEL")
-      ->required()
-      ->check(CLI::ExistingFile);
-  app->add_option("--threads", options->threads, "Compute threads; 0: all of the cpuset")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  app->add_option("--kernels", options->kernels, "auto, avx512, avx2, scalar or reference")
-      ->capture_default_str();
+  AddLocalModel(*app, options->local);
   app->add_option("--rounds", options->rounds, "How often each row runs; medians are reported")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
@@ -36,6 +40,7 @@ std::function<absl::Status()> AddEngine(CLI::App& bench) {
       ->delimiter(',')
       ->check(CLI::IsMember(BenchEngineRows()))
       ->capture_default_str();
+  app->add_option("--step-log", options->step_log, "Record the rows' steps in this file, for `bench fit`");
   app->add_flag("--json", options->json, "Print JSON");
   return [app, options] { return app->parsed() ? RunBenchEngine(*options) : absl::OkStatus(); };
 }

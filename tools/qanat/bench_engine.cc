@@ -11,10 +11,9 @@
 #include "common/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/qanat/measure.h"
-#include "worker/backend/cpu_backend.h"
+#include "tools/qanat/workload.h"
 #include "worker/engine/engine.h"
-#include "worker/model/device_model_runner.h"
-#include "worker/model/model_loader.h"
+#include "worker/engine/step_log.h"
 
 namespace qanat::tools {
 namespace {
@@ -102,33 +101,28 @@ double RateOf(const Row& row, const Streams& streams, Time start, const std::vec
   return 0;
 }
 
-// A model on this machine's CPUs, ready for engines.
+// Runs rows on a local model.
 class Bench {
  public:
   static absl::StatusOr<std::unique_ptr<Bench>> Create(const BenchEngineOptions& options) {
     auto bench = std::unique_ptr<Bench>(new Bench);
-    bench->engine_options_ = {.block_size = kBlockSize, .num_blocks = kBlocks, .prefix_cache = false};
-    engine::EngineOptions& engine = bench->engine_options_;
-    QANAT_ASSIGN_OR_RETURN(
-        bench->backend_, backend::CreateCpuBackend({.threads = options.threads, .kernels = options.kernels}));
-    QANAT_ASSIGN_OR_RETURN(bench->model_, model::LoadModel(options.model, *bench->backend_,
-                                                           {.max_tokens = engine.max_batch_tokens,
-                                                            .max_logit_rows = engine.max_logit_rows()}));
-    engine.context_length = bench->model_.config.context_length;
-    const auto format = options.kernels == "reference" ? backend::KvFormat::kF32 : backend::KvFormat::kBF16;
-    QANAT_RETURN_IF_ERROR(
-        bench->backend_->AllocateKv(model::KvConfigFor(bench->model_.config, kBlockSize, kBlocks, format)));
-    bench->runner_ = std::make_unique<model::DeviceModelRunner>(*bench->model_.model, *bench->backend_);
+    QANAT_ASSIGN_OR_RETURN(bench->local_, LoadLocalModel(options.local, {.block_size = kBlockSize,
+                                                                         .num_blocks = kBlocks,
+                                                                         .prefix_cache = false}));
+    bench->tokens_ = RandomTokens(1, bench->local_->model.config.vocab_size);
+    if (!options.step_log.empty()) {
+      QANAT_ASSIGN_OR_RETURN(bench->step_log_, engine::StepLog::Create(options.step_log, bench->ignored_));
+    }
     return bench;
   }
 
   // Tokens a second of one run of `row`.
   absl::StatusOr<double> Run(const Row& row) {
-    engine::EngineMetrics metrics;
-    engine::EngineOptions engine_options = engine_options_;
+    engine::EngineMetrics& metrics = step_log_ == nullptr ? ignored_ : *step_log_;
+    engine::EngineOptions engine_options = local_->engine;
     engine_options.speculation = row.drafts;
     engine_options.prefix_cache = row.groups > 0;
-    engine::Engine engine(engine_options, hasher_, *runner_, clock_, metrics);
+    engine::Engine engine(engine_options, hasher_, *local_->runner, clock_, metrics);
     std::vector<std::vector<TokenId>> prompts;
     for (int i = 0; i < row.groups; ++i) prompts.push_back(Prompt(row.shared, 1));
     Streams streams;
@@ -159,12 +153,12 @@ class Bench {
     Gap gap;
     for (const int streams : {0, 4}) {
       LongestStep steps;
-      engine::Engine engine(engine_options_, hasher_, *runner_, clock_, steps);
+      engine::Engine engine(local_->engine, hasher_, *local_->runner, clock_, steps);
       for (int i = 0; i < streams; ++i) QANAT_RETURN_IF_ERROR(Submit(engine, Prompt(16, 1), 500).status());
       // They must decode, and the engine know what steps take.
       for (int i = 0; streams > 0 && i < 100; ++i) engine.Step();
       steps.longest_gap = steps.longest_step = Duration::zero();
-      const int context = std::min(8000, engine_options_.context_length - 1);
+      const int context = std::min(8000, local_->engine.context_length - 1);
       QANAT_ASSIGN_OR_RETURN(const std::shared_ptr<Stream> prompt, Submit(engine, Prompt(context, 1), 1));
       while (!prompt->ended()) engine.Step();
       (streams == 0 ? gap.chunk_ms : gap.worst_ms) =
@@ -173,7 +167,7 @@ class Bench {
     return gap;
   }
 
-  std::string numerics() const { return backend_->Numerics(); }
+  std::string numerics() const { return local_->backend->Numerics(); }
 
  private:
   static constexpr int kBlockSize = 16;
@@ -201,14 +195,9 @@ class Bench {
 
   Bench() : hasher_(hash::kPublicKey, "bench", kBlockSize) {}
 
-  // Ids that no two prompts share in the same order, said `times` times; a linear congruential generator is
-  // random enough.
+  // Random ids, said `times` times.
   std::vector<TokenId> Prompt(int length, int times) {
-    std::vector<TokenId> part(length);
-    for (TokenId& id : part) {
-      state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-      id = static_cast<TokenId>((state_ >> 33) % model_.config.vocab_size);
-    }
+    const std::vector<TokenId> part = tokens_.Take(length);
     std::vector<TokenId> prompt;
     for (int i = 0; i < times; ++i) prompt.insert(prompt.end(), part.begin(), part.end());
     return prompt;
@@ -217,11 +206,10 @@ class Bench {
   RealClock clock_;
   size_t step_ = 0;  // of the engine that runs
   hash::BlockHasher hasher_;
-  engine::EngineOptions engine_options_;
-  std::unique_ptr<backend::Backend> backend_;
-  model::LoadedModel model_;
-  std::unique_ptr<model::DeviceModelRunner> runner_;
-  uint64_t state_ = 1;
+  std::unique_ptr<LocalModel> local_;
+  RandomTokens tokens_{1, 1};
+  engine::EngineMetrics ignored_;
+  std::unique_ptr<engine::StepLog> step_log_;  // null: none
 };
 
 absl::StatusOr<std::vector<std::vector<double>>> RunRows(Bench& bench, const std::vector<Row>& rows,

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "tools/qanat/local_model.h"
 
 namespace qanat::tools {
 
@@ -22,12 +23,11 @@ namespace qanat::tools {
 const std::vector<std::string>& BenchEngineRows();
 
 struct BenchEngineOptions {
-  std::string model;                             // GGUF file
-  int threads = 0;                               // 0: all of the cpuset
-  std::string kernels = "auto";                  // as qanat-worker's --kernels
+  LocalModelOptions local;
   int rounds = 3;                                // of every row, interleaved; medians are reported
   std::vector<int> streams = {1, 4, 8, 16, 32};  // of the rows decode and mix
   std::vector<std::string> rows = BenchEngineRows();
+  std::string step_log;  // a file for the steps of the rows but `gap`; empty: none
   bool json = false;
 };
 

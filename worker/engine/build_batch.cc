@@ -46,14 +46,9 @@ BuiltBatch BuildBatch(const StepPlan& plan, const kv::KvManager& kv) {
     for (size_t i = item.first_position / kv.block_size(); i < item.block_table.size(); ++i) {
       QANAT_CHECK(!kv.Shared(item.block_table[i])) << "a shared block would be written";
     }
-    const auto num_tokens = static_cast<int32_t>(item.tokens.size());
-    const int64_t context = item.first_position + num_tokens;
-    built.batch.num_tokens += num_tokens;
-    built.shape.context_tokens += context;
-    if (num_tokens > 1) built.shape.chunk_attention += num_tokens * context;
+    built.batch.num_tokens += static_cast<int32_t>(item.tokens.size());
   }
-  built.shape.sequences = static_cast<int64_t>(plan.rows.size());
-  built.shape.tokens = built.batch.num_tokens;
+  built.shape = ShapeOf(built.batch);
   return built;
 }
 

@@ -235,10 +235,11 @@ void Engine::Impl::Collect() {
   const Time end = clock.Now();
   stats.commit = end - collected;
   // Where steps overlap, a step takes what it adds.
-  const Duration took = end - std::max(flight.begin, last_end);
+  stats.took = end - std::max(flight.begin, last_end);
+  stats.shape = flight.built.shape;
   last_end = end;
-  fitter.Add(flight.built.shape, took);
-  drain.OnStep(took, flight.started, scheduler.waiting().size());
+  fitter.Add(stats.shape, stats.took);
+  drain.OnStep(stats.took, flight.started, scheduler.waiting().size());
   ++num_steps;
   metrics.OnStep(stats);
   Settle();

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "common/base/clock.h"
+#include "common/base/step_model.h"
 #include "worker/engine/request.h"
 
 namespace qanat::engine {
@@ -23,6 +24,9 @@ struct StepStats {
   int32_t accepted_drafts = 0;
   int32_t rejected_drafts = 0;
   Duration plan{}, launch{}, device{}, commit{};
+  // What the step model learns from.
+  StepShape shape;
+  Duration took{};
 };
 
 // Threads: the engine thread. Must not block. The default ignores everything.

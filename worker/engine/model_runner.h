@@ -8,6 +8,7 @@
 
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "common/base/step_model.h"
 #include "worker/sampling/params.h"
 
 namespace qanat::engine {
@@ -52,6 +53,20 @@ struct ModelBatch {
   std::vector<BatchSequence> sequences;
   int32_t num_tokens = 0;  // over all sequences
 };
+
+// What the step model prices a batch by.
+inline StepShape ShapeOf(const ModelBatch& batch) {
+  StepShape shape;
+  shape.sequences = static_cast<int64_t>(batch.sequences.size());
+  shape.tokens = batch.num_tokens;
+  for (const BatchSequence& sequence : batch.sequences) {
+    const auto tokens = static_cast<int64_t>(sequence.tokens.size());
+    const int64_t context = sequence.first_position + tokens;
+    shape.context_tokens += context;
+    if (tokens > 1) shape.chunk_attention += tokens * context;
+  }
+  return shape;
+}
 
 // What one sequence of the batch got.
 struct SequenceOutput {

@@ -67,19 +67,6 @@ class LoadTest : public testing::Test {
                                  *model_, clock_, metrics_);
   }
 
-  static StepShape ShapeOf(const ModelBatch& batch) {
-    StepShape shape;
-    shape.sequences = static_cast<int64_t>(batch.sequences.size());
-    shape.tokens = batch.num_tokens;
-    for (const BatchSequence& row : batch.sequences) {
-      const auto tokens = static_cast<int64_t>(row.tokens.size());
-      const int64_t context = row.first_position + tokens;
-      shape.context_tokens += context;
-      if (tokens > 1) shape.chunk_attention += tokens * context;
-    }
-    return shape;
-  }
-
   Request MakeRequest(int prompt, int max_tokens) {
     Request request;
     for (int i = 0; i < prompt; ++i) request.prompt.push_back(static_cast<TokenId>(random_() % 1000));

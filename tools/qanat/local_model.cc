@@ -1,0 +1,25 @@
+#include "tools/qanat/local_model.h"
+
+#include "common/base/status_macros.h"
+#include "worker/backend/cpu_backend.h"
+
+namespace qanat::tools {
+
+absl::StatusOr<std::unique_ptr<LocalModel>> LoadLocalModel(const LocalModelOptions& options,
+                                                           const engine::EngineOptions& engine) {
+  auto local = std::make_unique<LocalModel>();
+  local->engine = engine;
+  QANAT_ASSIGN_OR_RETURN(local->backend,
+                         backend::CreateCpuBackend({.threads = options.threads, .kernels = options.kernels}));
+  QANAT_ASSIGN_OR_RETURN(local->model, model::LoadModel(options.model, *local->backend,
+                                                        {.max_tokens = engine.max_batch_tokens,
+                                                         .max_logit_rows = engine.max_logit_rows()}));
+  local->engine.context_length = local->model.config.context_length;
+  const auto format = options.kernels == "reference" ? backend::KvFormat::kF32 : backend::KvFormat::kBF16;
+  QANAT_RETURN_IF_ERROR(local->backend->AllocateKv(model::KvConfigFor(
+      local->model.config, engine.block_size, engine.num_blocks + engine.padding_blocks(), format)));
+  local->runner = std::make_unique<model::DeviceModelRunner>(*local->model.model, *local->backend);
+  return local;
+}
+
+}  // namespace qanat::tools

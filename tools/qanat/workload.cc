@@ -1,0 +1,173 @@
+#include "tools/qanat/workload.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numbers>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/hash/block_hash.h"
+
+namespace qanat::tools {
+namespace {
+
+// Keeps the steps, and the last one's stats for the observer.
+class Recorder final : public engine::EngineMetrics {
+ public:
+  explicit Recorder(std::vector<engine::MeasuredStep>& steps) : steps_(steps) {}
+  void OnStep(const engine::StepStats& stats) override {
+    steps_.push_back({stats.shape, stats.took});
+    last_ = stats;
+  }
+  const engine::StepStats& last() const { return last_; }
+
+ private:
+  std::vector<engine::MeasuredStep>& steps_;
+  engine::StepStats last_;
+};
+
+// Notes when a request's tokens came.
+class StopWatch final : public engine::TokenSink {
+ public:
+  StopWatch(const Clock& clock, Time start, RequestTimes& times, int& open)
+      : clock_(clock), start_(start), times_(times), open_(open) {}
+  void OnTokens(int32_t first, absl::Span<const TokenId>, absl::Span<const sampling::ScoredToken>) override {
+    times_.last = clock_.Now() - start_;
+    if (first == 0) times_.first = times_.last;
+  }
+  void OnPromptScores(int32_t, absl::Span<const sampling::ScoredToken>) override {}
+  void OnEnd(const engine::Outcome& outcome) override {
+    times_.cached_tokens = outcome.cached_tokens;
+    times_.completion_tokens = outcome.completion_tokens;
+    times_.preemptions = outcome.preemptions;
+    --open_;
+  }
+
+ private:
+  const Clock& clock_;
+  const Time start_;
+  RequestTimes& times_;
+  int& open_;
+};
+
+// One run.
+class Run {
+ public:
+  Run(const Workload& workload, const engine::EngineOptions& options, engine::ModelRunner& runner,
+      WaitableClock& clock)
+      : workload_(workload),
+        clock_(clock),
+        recorder_(result_.steps),
+        engine_(options, hash::BlockHasher(hash::kPublicKey, "workload", options.block_size), runner, clock,
+                recorder_),
+        start_(clock.Now()) {
+    result_.requests.resize(workload.requests.size());
+  }
+
+  absl::StatusOr<WorkloadResult> ToTheEnd(const StepObserver& observer) {
+    while (true) {
+      QANAT_RETURN_IF_ERROR(SubmitDue());
+      const size_t steps = result_.steps.size();
+      const bool busy = engine_.Step();
+      if (observer && result_.steps.size() > steps) observer(engine_, recorder_.last());
+      if (busy) continue;
+      if (next_ == workload_.requests.size()) break;
+      if (workload_.concurrency == 0) clock_.WaitUntil(start_ + workload_.requests[next_].arrival);
+    }
+    for (size_t i = 0; i < result_.requests.size(); ++i) {
+      const RequestTimes& times = result_.requests[i];
+      if (!times.refused() && times.completion_tokens != workload_.requests[i].max_tokens) {
+        return absl::InternalError(absl::StrCat(workload_.name, ": request ", i, " did not run to its end"));
+      }
+      result_.span = std::max(result_.span, times.last);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status SubmitDue() {
+    while (next_ < workload_.requests.size()) {
+      const bool due = workload_.concurrency > 0 ? open_ < workload_.concurrency
+                                                 : start_ + workload_.requests[next_].arrival <= clock_.Now();
+      if (!due) break;
+      QANAT_RETURN_IF_ERROR(Submit(next_++));
+    }
+    return absl::OkStatus();
+  }
+
+  // A full queue refuses, which is a result; anything else is a mistake in the workload.
+  absl::Status Submit(size_t index) {
+    const WorkloadRequest& from = workload_.requests[index];
+    RequestTimes& times = result_.requests[index];
+    times.arrival = workload_.concurrency > 0 ? clock_.Now() - start_ : from.arrival;
+    times.prompt_tokens = static_cast<int32_t>(from.prompt.size());
+    engine::Request request;
+    request.prompt = from.prompt;
+    request.sampling.temperature = 0;
+    request.max_tokens = from.max_tokens;
+    request.priority = from.priority;
+    request.sink = std::make_shared<StopWatch>(clock_, start_, times, open_);
+    const absl::Status submitted = engine_.Submit(std::move(request)).status();
+    if (submitted.ok()) ++open_;
+    return absl::IsResourceExhausted(submitted) ? absl::OkStatus() : submitted;
+  }
+
+  const Workload& workload_;
+  WaitableClock& clock_;
+  WorkloadResult result_;
+  size_t next_ = 0;  // of the requests
+  int open_ = 0;
+  Recorder recorder_;
+  engine::Engine engine_;
+  const Time start_;
+};
+
+}  // namespace
+
+int64_t WorkloadResult::completion_tokens() const {
+  int64_t tokens = 0;
+  for (const RequestTimes& times : requests) tokens += times.completion_tokens;
+  return tokens;
+}
+
+int64_t WorkloadResult::total_tokens() const {
+  int64_t tokens = 0;
+  for (const RequestTimes& times : requests) {
+    if (!times.refused()) tokens += times.prompt_tokens + times.completion_tokens;
+  }
+  return tokens;
+}
+
+absl::StatusOr<WorkloadResult> RunWorkload(const Workload& workload, const engine::EngineOptions& options,
+                                           engine::ModelRunner& runner, WaitableClock& clock,
+                                           const StepObserver& observer) {
+  return Run(workload, options, runner, clock).ToTheEnd(observer);
+}
+
+std::vector<TokenId> RandomTokens::Take(int count) {
+  std::vector<TokenId> tokens(count);
+  for (TokenId& token : tokens) {
+    token = static_cast<TokenId>(Next() % static_cast<uint64_t>(vocabulary_));
+  }
+  return tokens;
+}
+
+double RandomTokens::Uniform() { return static_cast<double>(Next()) / 0x1p31; }
+
+double RandomTokens::Exponential(double mean) { return -mean * std::log(1 - Uniform()); }
+
+// Box and Muller's method.
+double RandomTokens::LogNormal(double median, double spread) {
+  const double radius = std::sqrt(-2 * std::log(1 - Uniform()));
+  return median * std::pow(spread, radius * std::cos(2 * std::numbers::pi * Uniform()));
+}
+
+// Knuth's linear congruential generator, its better 31 bits.
+uint64_t RandomTokens::Next() {
+  state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+  return state_ >> 33;
+}
+
+}  // namespace qanat::tools
