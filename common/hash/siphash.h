@@ -3,6 +3,7 @@
 // collide.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -26,6 +27,11 @@ class SipHasher {
         v1_(key.k1 ^ 0x646f72616e646f6d),
         v2_(key.k0 ^ 0x6c7967656e657261),
         v3_(key.k1 ^ 0x7465646279746573) {}
+
+  // What is left of the words so far.
+  using State = std::array<uint64_t, 4>;
+  explicit SipHasher(const State& state) : v0_(state[0]), v1_(state[1]), v2_(state[2]), v3_(state[3]) {}
+  State state() const { return {v0_, v1_, v2_, v3_}; }
 
   void Word(uint64_t word) {
     v3_ ^= word;

@@ -25,9 +25,9 @@ absl::Span<const hash::BlockHash> KvManager::Hashes(BlockTable& table,
                                                     absl::Span<const TokenId> tokens) const {
   const size_t full = tokens.size() / block_size_;
   std::vector<hash::BlockHash>& hashes = table.hashes_;
-  for (size_t i = hashes.size(); i < full; ++i) {
-    const hash::BlockHash parent = i == 0 ? table.root_ : hashes[i - 1];
-    hashes.push_back(hasher_.Next(parent, tokens.subspan(i * block_size_, block_size_)));
+  if (hashes.size() < full) {
+    const hash::BlockHash parent = hashes.empty() ? table.root_ : hashes.back();
+    hasher_.HashBlocks(parent, tokens.subspan(hashes.size() * block_size_), hashes);
   }
   return absl::MakeConstSpan(hashes).first(full);
 }
