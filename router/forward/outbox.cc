@@ -22,20 +22,22 @@ void Join(v1::GenerateResponse& first, v1::GenerateResponse next) {
 }  // namespace
 
 void Outbox::Push(v1::GenerateResponse response) {
-  const size_t bytes = response.ByteSizeLong();
-  bytes_ += bytes;
+  const size_t bytes = response.SpaceUsedLong();
   const auto previous = std::find_if(waiting_.rbegin(), waiting_.rend(), [&](const Waiting& waiting) {
     return waiting.response.index() == response.index();
   });
   // The last response of the call must stay behind those of other choices.
   const bool stays_last = !response.has_usage() || previous == waiting_.rbegin();
-  if (previous != waiting_.rend() && stays_last && !previous->response.has_finish() &&
-      previous->bytes + bytes <= kFullBytes) {
-    Join(previous->response, std::move(response));
-    previous->bytes += bytes;
-  } else {
+  if (previous == waiting_.rend() || !stays_last || previous->response.has_finish() ||
+      previous->bytes + bytes > kFullBytes) {
     waiting_.push_back({std::move(response), bytes});
+    bytes_ += bytes;
+    return;
   }
+  Join(previous->response, std::move(response));
+  bytes_ -= previous->bytes;
+  previous->bytes = previous->response.SpaceUsedLong();
+  bytes_ += previous->bytes;
 }
 
 v1::GenerateResponse Outbox::Pop() {

@@ -16,7 +16,7 @@ namespace qanat::router {
 // repeat; and what came last (it holds `usage`) comes out last.
 class Outbox {
  public:
-  // A response that waits grows no further.
+  // In memory: a response that waits grows no further.
   static constexpr size_t kFullBytes = 64 << 10;
 
   void Push(v1::GenerateResponse response);
@@ -24,12 +24,12 @@ class Outbox {
   v1::GenerateResponse Pop();
   bool empty() const { return waiting_.empty(); }
   size_t size() const { return waiting_.size(); }
-  size_t bytes() const { return bytes_; }  // that wait, about
+  size_t bytes() const { return bytes_; }  // of memory that wait, about
 
  private:
   struct Waiting {
     v1::GenerateResponse response;
-    size_t bytes;  // at least response.ByteSizeLong(), without walking through it at each Push
+    size_t bytes;  // of memory; scores take some ten times what they take on the wire
   };
 
   std::deque<Waiting> waiting_;

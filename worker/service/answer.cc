@@ -29,10 +29,15 @@ v1::TokenLogprob Answer::ToProto(const sampling::ScoredToken& score) const {
   return out;
 }
 
+void Answer::CountEntry(const v1::TokenLogprob& entry) {
+  pending_bytes_ += entry.ByteSizeLong() + kEntryBytes;
+  pending_memory_ += entry.SpaceUsedLong();
+}
+
 void Answer::AppendPrompt(const sampling::ScoredToken& score) {
   v1::TokenLogprob& entry = *pending_.add_prompt_logprobs();
   entry = ToProto(score);
-  pending_bytes_ += entry.ByteSizeLong() + kEntryBytes;
+  CountEntry(entry);
 }
 
 void Answer::Append(TokenId id, const sampling::ScoredToken* score) {
@@ -41,11 +46,12 @@ void Answer::Append(TokenId id, const sampling::ScoredToken* score) {
   if (options_.token_ids) {
     pending_.add_token_ids(id);
     pending_bytes_ += kEntryBytes;
+    pending_memory_ += sizeof(id);
   }
   if (options_.logprobs) {
     v1::TokenLogprob& entry = *pending_.add_logprobs();
     entry = ToProto(*score);
-    pending_bytes_ += entry.ByteSizeLong() + kEntryBytes;
+    CountEntry(entry);
   }
   const std::vector<TokenId>& ends = options_.stop_token_ids;
   if (std::binary_search(ends.begin(), ends.end(), id)) return EndAt(id);
@@ -73,11 +79,13 @@ void Answer::Feed(const std::string& text) {
 void Answer::Release(const std::string& text) {
   pending_.mutable_text()->append(text);
   pending_bytes_ += text.size();
+  pending_memory_ += text.size();
 }
 
 v1::GenerateResponse Answer::Take() {
   v1::GenerateResponse response = std::exchange(pending_, {});
   pending_bytes_ = 0;
+  pending_memory_ = 0;
   response.set_first_token(covered_);
   covered_ = num_tokens_;
   return response;

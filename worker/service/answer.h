@@ -54,15 +54,18 @@ class Answer {
   std::optional<TokenId> stop_token() const { return stop_token_; }
   // Tokens that count: those up to the one that completed the stop.
   int32_t num_tokens() const { return num_tokens_; }
-  // There is something to take: at most so many bytes of a message.
+  // There is something to take: at most so many bytes of a message, and about so many of memory. Scores take
+  // some ten times as much memory as they take bytes.
   bool HasNews() const { return pending_bytes_ > 0; }
   size_t pending_bytes() const { return pending_bytes_; }
+  size_t pending_memory() const { return pending_memory_; }
 
   // Everything since the last call: first_token, text, token_ids, logprobs, prompt_logprobs.
   v1::GenerateResponse Take();
 
  private:
   v1::TokenLogprob ToProto(const sampling::ScoredToken& score) const;
+  void CountEntry(const v1::TokenLogprob& entry);
   void Feed(const std::string& text);
   void Release(const std::string& text);
   void EndAt(TokenId stop_token);
@@ -74,6 +77,7 @@ class Answer {
   std::optional<TokenId> stop_token_;
   v1::GenerateResponse pending_;
   size_t pending_bytes_ = 0;
+  size_t pending_memory_ = 0;
   int32_t num_tokens_ = 0;
   int32_t covered_ = 0;
 };

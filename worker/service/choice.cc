@@ -8,9 +8,6 @@
 namespace qanat::service {
 namespace {
 
-// Tokens that the engine may tell ahead of the text. A page of text: enough for any reader that reads at all.
-constexpr int32_t kMaxUntoldTokens = 1024;
-
 template <typename T>
 void MoveTo(std::vector<T>& to, std::vector<T>& from) {
   to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
@@ -53,7 +50,7 @@ void Choice::OnEnd(const engine::Outcome& outcome) {
 int32_t Choice::RoomLocked() const {
   if (reader_paused_) return 0;
   const size_t told = inbox_.tokens.size() + inbox_.prompt_scores.size() + backlog_size_;
-  return kMaxUntoldTokens - static_cast<int32_t>(told);
+  return limits_.tokens - static_cast<int32_t>(told);
 }
 
 int32_t Choice::Room() const {
@@ -77,7 +74,7 @@ void Choice::SetReaderPaused(bool paused) {
 
 bool Choice::TakeResumption() {
   MutexLock lock(mu_);
-  if (!paused_ || RoomLocked() < kMaxUntoldTokens / 2) return false;
+  if (!paused_ || RoomLocked() < limits_.tokens / 2) return false;
   paused_ = false;
   return true;
 }
@@ -90,9 +87,11 @@ void Choice::TakeNews() {
   if (inbox_.outcome.has_value()) backlog_.outcome = std::exchange(inbox_.outcome, std::nullopt);
 }
 
-int32_t Choice::Advance(size_t max_pending_bytes) {
+int32_t Choice::Advance() {
   TakeNews();
-  const auto has_room = [&] { return answer_.pending_bytes() < max_pending_bytes; };
+  const auto has_room = [&] {
+    return answer_.pending_bytes() < limits_.message_bytes && answer_.pending_memory() < limits_.memory;
+  };
   size_t prompt = 0;
   while (prompt < backlog_.prompt_scores.size() && has_room()) {
     answer_.AppendPrompt(backlog_.prompt_scores[prompt++]);

@@ -15,14 +15,22 @@
 
 namespace qanat::service {
 
+// What may wait for a reader.
+struct ChoiceLimits {
+  size_t message_bytes;  // of the message that is being made up
+  size_t memory;         // that it takes
+  int32_t tokens;        // that the engine told beyond, with or without scores
+};
+
 // What: keeps the engine's tokens until the transport works them up into an answer. Owns both; `tokenizer`
 // outlives it. Threads: OnTokens, OnPromptScores and OnEnd are the engine's, and only move data; the rest is
 // the transport's side, one thread at a time. Errors: none.
 class Choice final : public engine::TokenSink {
  public:
   // `on_news` is called after each of the engine's calls, under no lock.
-  Choice(const text::Tokenizer& tokenizer, AnswerOptions options, std::function<void()> on_news)
-      : on_news_(std::move(on_news)), answer_(tokenizer, std::move(options)) {}
+  Choice(const text::Tokenizer& tokenizer, AnswerOptions options, const ChoiceLimits& limits,
+         std::function<void()> on_news)
+      : limits_(limits), on_news_(std::move(on_news)), answer_(tokenizer, std::move(options)) {}
 
   void OnTokens(int32_t first, absl::Span<const TokenId> tokens,
                 absl::Span<const sampling::ScoredToken> scores) override EXCLUDES(mu_);
@@ -38,9 +46,9 @@ class Choice final : public engine::TokenSink {
   bool TakeResumption() EXCLUDES(mu_);
 
   // --- The transport's side ---
-  // Works up what the engine has told, but leaves it alone while `max_pending_bytes` of messages wait to be
-  // taken. Returns how many tokens it worked up.
-  int32_t Advance(size_t max_pending_bytes) EXCLUDES(mu_);
+  // Works up what the engine has told, but leaves it alone while as much as may be waits to be taken. Returns
+  // how many tokens it worked up.
+  int32_t Advance() EXCLUDES(mu_);
   // Something was left alone.
   bool HasBacklog() const { return !backlog_.tokens.empty() || !backlog_.prompt_scores.empty(); }
   const Answer& answer() const { return answer_; }
@@ -66,6 +74,7 @@ class Choice final : public engine::TokenSink {
   void TakeNews() EXCLUDES(mu_);
   int32_t RoomLocked() const REQUIRES(mu_);
 
+  const ChoiceLimits limits_;
   const std::function<void()> on_news_;
   mutable Mutex mu_;
   News inbox_ GUARDED_BY(mu_);

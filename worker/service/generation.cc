@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -15,9 +16,14 @@
 namespace qanat::service {
 namespace {
 
-// Text and ids of one stream that wait to be taken before tokens are left alone. With as much again in the
-// write under way a stream stays below 256 KiB.
-constexpr size_t kMaxPendingBytes = 64 << 10;
+// What waits of one stream before tokens are left alone, and what those may take, in memory. With as much
+// again in the write under way, and gRPC's copy of that, a stream stays below 256 KiB.
+constexpr size_t kMaxPendingMemory = 64 << 10;
+constexpr size_t kMaxUntoldMemory = 48 << 10;
+// Tokens of a choice that the engine may tell ahead of the text: a page of text is enough for any reader that
+// reads at all, and what a step may tell is little enough for every one.
+constexpr int32_t kMostUntoldTokens = 1024;
+constexpr int32_t kFewestUntoldTokens = 16;
 // One message at most, with room for what is appended last and for what a last message holds besides.
 constexpr size_t kMaxMessageBytes = (1 << 20) - (64 << 10);
 constexpr std::chrono::milliseconds kRetryAfter(500);
@@ -42,6 +48,25 @@ bool IsSuccess(engine::EndReason reason) {
   return reason == engine::EndReason::kStop || reason == engine::EndReason::kLength;
 }
 
+// Of each choice.
+ChoiceLimits LimitsOf(const api::GenerateParams& params) {
+  const auto n = static_cast<size_t>(params.n);
+  const auto bytes_of = [](const std::optional<int32_t>& logprobs) {
+    // The entry and its list, which is an allocation of its own.
+    const size_t list = static_cast<size_t>(logprobs.value_or(0)) * sizeof(sampling::TokenLogprob) + 16;
+    return logprobs.has_value() ? sizeof(sampling::ScoredToken) + list : 0;
+  };
+  const size_t token =
+      sizeof(TokenId) + std::max(bytes_of(params.logprobs), bytes_of(params.prompt_logprobs));
+  ChoiceLimits limits{.message_bytes = kMaxMessageBytes,
+                      .memory = kMaxPendingMemory / n,
+                      .tokens = std::clamp(static_cast<int32_t>(kMaxUntoldMemory / n / token),
+                                           kFewestUntoldTokens, kMostUntoldTokens)};
+  // The whole answer waits for its end.
+  if (params.final_only) limits.memory = std::numeric_limits<size_t>::max();
+  return limits;
+}
+
 }  // namespace
 
 absl::Status CallerLeft() { return absl::CancelledError("the caller left"); }
@@ -56,7 +81,8 @@ void Generation::Start(Call call) {
   if (!params.ok()) return Refuse(params.status());
   params_ = *std::move(params);
   for (int32_t i = 0; i < params_.n; ++i) {
-    choices_.emplace_back(context_.tokenizer, AnswerOptionsOf(params_), [this] { Notify(); });
+    choices_.emplace_back(context_.tokenizer, AnswerOptionsOf(params_), LimitsOf(params_),
+                          [this] { Notify(); });
   }
   if (call_.request->has_token_ids()) return EncodeAndSubmit();
   if (context_.text_pool.TryRun([self = shared_from_this()] { self->EncodeAndSubmit(); })) return;
@@ -184,19 +210,15 @@ void Generation::SetReaderPaused(bool paused) {
   ResumeIfRoom();
 }
 
-size_t Generation::MaxPendingBytes() const {
-  return params_.final_only ? kMaxMessageBytes : kMaxPendingBytes / choices_.size();
-}
-
 void Generation::AdvanceChoice(size_t index) {
   Choice& choice = choices_[index];
   if (choice.concluded()) return;
   const bool stopped = choice.answer().stopped();
-  int32_t tokens = choice.Advance(MaxPendingBytes());
-  // An answer too large for one message is given in parts as they fill up.
-  while (params_.final_only && choice.HasBacklog()) {
+  int32_t tokens = choice.Advance();
+  // An answer too large for one message is given in parts as they fill up and are taken.
+  while (params_.final_only && choice.HasBacklog() && ready_.empty()) {
     ready_.push_back(Take(index));
-    tokens += choice.Advance(MaxPendingBytes());
+    tokens += choice.Advance();
   }
   if (tokens > 0 && !std::exchange(told_first_token_, true)) {
     context_.metrics.OnFirstToken(context_.clock.Now() - arrival_);

@@ -85,7 +85,6 @@ class Generation final : public std::enable_shared_from_this<Generation> {
   absl::Status AbortedStatus() const EXCLUDES(mu_);
   void Notify() EXCLUDES(mu_);
 
-  size_t MaxPendingBytes() const;
   // The next one in turn, so that none waits for ever.
   std::optional<size_t> ChoiceWithNews() const;
   v1::GenerateResponse Take(size_t choice);
