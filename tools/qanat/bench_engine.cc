@@ -13,6 +13,7 @@
 #include "tools/qanat/measure.h"
 #include "tools/qanat/workload.h"
 #include "worker/engine/engine.h"
+#include "worker/engine/scheduler.h"
 #include "worker/engine/step_log.h"
 
 namespace qanat::tools {
@@ -32,8 +33,9 @@ struct Row {
   enum { kPrefill, kDecode, kTotal } rate;
   int repeats = 1;  // of the prompt's first part, which make up the prompt
   bool drafts = false;
-  int groups = 0;  // that the streams are dealt to, ...
-  int shared = 0;  // ... and the tokens that the prompts of a group begin with
+  bool sampled = false;  // at temperature 1; else the likeliest token is taken
+  int groups = 0;        // that the streams are dealt to, ...
+  int shared = 0;        // ... and the tokens that the prompts of a group begin with
 };
 
 std::vector<Row> MakeRows(const BenchEngineOptions& options) {
@@ -43,12 +45,17 @@ std::vector<Row> MakeRows(const BenchEngineOptions& options) {
                     streams, 16, 128, Row::kDecode});
   }
   rows.push_back({"drafts", "decode, drafts", 1, 16, 128, Row::kDecode, 1, true});
+  for (const int streams : {1, engine::kMaxDraftingSequences}) {
+    const std::string name = absl::StrCat("sampled, ", streams);
+    rows.push_back({"drafts", name, streams, 16, 128, Row::kDecode, 1, false, true});
+    rows.push_back({"drafts", name + ", drafts", streams, 16, 128, Row::kDecode, 1, true, true});
+  }
   rows.push_back({"drafts", "copying, 1 stream", 1, 384, 128, Row::kDecode, 3, false});
   rows.push_back({"drafts", "copying, drafts", 1, 384, 128, Row::kDecode, 3, true});
   for (const int streams : options.streams) {
     rows.push_back({"mix", absl::StrCat(streams, " x (128 + 64)"), streams, 128, 64, Row::kTotal});
   }
-  rows.push_back({"shared", "8 groups of 512", 64, 32, 32, Row::kTotal, 1, false, 8, 512});
+  rows.push_back({"shared", "8 groups of 512", 64, 32, 32, Row::kTotal, 1, false, false, 8, 512});
   const auto unwanted = [&](const Row& row) { return !Wants(options, row.kind); };
   rows.erase(std::remove_if(rows.begin(), rows.end(), unwanted), rows.end());
   return rows;
@@ -109,15 +116,16 @@ class Bench {
     QANAT_ASSIGN_OR_RETURN(bench->local_, LoadLocalModel(options.local, {.block_size = kBlockSize,
                                                                          .num_blocks = kBlocks,
                                                                          .prefix_cache = false}));
-    bench->tokens_ = RandomTokens(1, bench->local_->model.config.vocab_size);
     if (!options.step_log.empty()) {
       QANAT_ASSIGN_OR_RETURN(bench->step_log_, engine::StepLog::Create(options.step_log, bench->ignored_));
     }
     return bench;
   }
 
-  // Tokens a second of one run of `row`.
-  absl::StatusOr<double> Run(const Row& row) {
+  // Tokens a second of one run of `row`. Rows of one shape have the same prompts in the same round.
+  absl::StatusOr<double> Run(const Row& row, int round) {
+    round_ = round;
+    tokens_ = RandomTokens(static_cast<uint64_t>(round), local_->model.config.vocab_size);
     engine::EngineMetrics& metrics = step_log_ == nullptr ? ignored_ : *step_log_;
     engine::EngineOptions engine_options = local_->engine;
     engine_options.speculation = row.drafts;
@@ -132,7 +140,8 @@ class Bench {
       if (row.groups > 0) prompt = prompts[i % row.groups];
       const std::vector<TokenId> own = Prompt(row.prompt / row.repeats, row.repeats);
       prompt.insert(prompt.end(), own.begin(), own.end());
-      QANAT_ASSIGN_OR_RETURN(streams.emplace_back(), Submit(engine, std::move(prompt), row.output));
+      QANAT_ASSIGN_OR_RETURN(streams.emplace_back(),
+                             Submit(engine, std::move(prompt), row.output, row.sampled));
     }
     std::vector<Time> ends;
     for (step_ = 0; engine.Step(); ++step_) ends.push_back(clock_.Now());
@@ -182,11 +191,12 @@ class Bench {
   };
 
   absl::StatusOr<std::shared_ptr<Stream>> Submit(engine::Engine& engine, std::vector<TokenId> prompt,
-                                                 int max_tokens) {
+                                                 int max_tokens, bool sampled = false) {
     const auto stream = std::make_shared<Stream>(step_);
     engine::Request request;
     request.prompt = std::move(prompt);
-    request.sampling.temperature = 0;
+    request.sampling.temperature = sampled ? 1 : 0;
+    request.seed = static_cast<uint64_t>(round_);
     request.max_tokens = max_tokens;
     request.sink = stream;
     QANAT_RETURN_IF_ERROR(engine.Submit(std::move(request)).status());
@@ -205,6 +215,7 @@ class Bench {
 
   RealClock clock_;
   size_t step_ = 0;  // of the engine that runs
+  int round_ = 0;
   hash::BlockHasher hasher_;
   std::unique_ptr<LocalModel> local_;
   RandomTokens tokens_{1, 1};
@@ -214,11 +225,11 @@ class Bench {
 
 absl::StatusOr<std::vector<std::vector<double>>> RunRows(Bench& bench, const std::vector<Row>& rows,
                                                          int rounds) {
-  for (const Row& row : rows) QANAT_RETURN_IF_ERROR(bench.Run(row).status());  // warms caches and pages
+  for (const Row& row : rows) QANAT_RETURN_IF_ERROR(bench.Run(row, 0).status());  // warms caches and pages
   std::vector<std::vector<double>> rates(rows.size());
   for (int round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < rows.size(); ++i) {
-      QANAT_ASSIGN_OR_RETURN(const double rate, bench.Run(rows[i]));
+      QANAT_ASSIGN_OR_RETURN(const double rate, bench.Run(rows[i], round + 1));
       rates[i].push_back(rate);
     }
   }
