@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "tools/qanat/bench_chart.h"
+#include "tools/qanat/bench_claims.h"
 #include "tools/qanat/bench_engine.h"
 #include "tools/qanat/bench_index.h"
 #include "tools/qanat/bench_serve.h"
@@ -71,11 +72,13 @@ Command AddBench(CLI::App& qanat) {
   const auto index = AddIndex(*app);
   const auto serve = AddBenchServe(*app);
   const auto chart = AddBenchChart(*app);
-  return {app, [engine, index, serve, chart] {
+  const auto claims = AddBenchClaims(*app);
+  return {app, [engine, index, serve, chart, claims] {
             absl::Status status = engine();
             status.Update(index());
             status.Update(serve());
             status.Update(chart());
+            status.Update(claims());
             return status;
           }};
 }

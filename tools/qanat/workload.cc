@@ -31,11 +31,19 @@ class Recorder final : public engine::EngineMetrics {
 // Notes when a request's tokens came.
 class StopWatch final : public engine::TokenSink {
  public:
-  StopWatch(const Clock& clock, Time start, RequestTimes& times, int& open)
-      : clock_(clock), start_(start), times_(times), open_(open) {}
-  void OnTokens(int32_t first, absl::Span<const TokenId>, absl::Span<const sampling::ScoredToken>) override {
+  StopWatch(const Clock& clock, Time start, RequestTimes& times, int& open, std::function<void()> stop,
+            int32_t stop_after)
+      : clock_(clock),
+        start_(start),
+        times_(times),
+        open_(open),
+        stop_(std::move(stop)),
+        stop_after_(stop_after) {}
+  void OnTokens(int32_t first, absl::Span<const TokenId> tokens,
+                absl::Span<const sampling::ScoredToken>) override {
     times_.last = clock_.Now() - start_;
     if (first == 0) times_.first = times_.last;
+    if (first + static_cast<int32_t>(tokens.size()) == stop_after_) stop_();
   }
   void OnPromptScores(int32_t, absl::Span<const sampling::ScoredToken>) override {}
   void OnEnd(const engine::Outcome& outcome) override {
@@ -50,6 +58,8 @@ class StopWatch final : public engine::TokenSink {
   const Time start_;
   RequestTimes& times_;
   int& open_;
+  const std::function<void()> stop_;
+  const int32_t stop_after_;
 };
 
 // One run.
@@ -64,6 +74,7 @@ class Run {
                 recorder_),
         start_(clock.Now()) {
     result_.requests.resize(workload.requests.size());
+    ids_.resize(workload.requests.size());
   }
 
   absl::StatusOr<WorkloadResult> ToTheEnd(const StepObserver& observer) {
@@ -78,7 +89,9 @@ class Run {
     }
     for (size_t i = 0; i < result_.requests.size(); ++i) {
       const RequestTimes& times = result_.requests[i];
-      if (!times.refused() && times.completion_tokens != workload_.requests[i].max_tokens) {
+      const WorkloadRequest& request = workload_.requests[i];
+      const int32_t tokens = request.ends_after > 0 ? request.ends_after : request.max_tokens;
+      if (!times.refused() && times.completion_tokens != tokens) {
         return absl::InternalError(absl::StrCat(workload_.name, ": request ", i, " did not run to its end"));
       }
       result_.span = std::max(result_.span, times.last);
@@ -108,16 +121,23 @@ class Run {
     request.sampling.temperature = 0;
     request.max_tokens = from.max_tokens;
     request.priority = from.priority;
-    request.sink = std::make_shared<StopWatch>(clock_, start_, times, open_);
-    const absl::Status submitted = engine_.Submit(std::move(request)).status();
-    if (submitted.ok()) ++open_;
-    return absl::IsResourceExhausted(submitted) ? absl::OkStatus() : submitted;
+    // Found after the step, in time for the next one: as the service does.
+    request.sink = std::make_shared<StopWatch>(
+        clock_, start_, times, open_,
+        [this, index] { engine_.Cancel(ids_[index], engine::EndReason::kStop); }, from.ends_after);
+    const auto submitted = engine_.Submit(std::move(request));
+    if (absl::IsResourceExhausted(submitted.status())) return absl::OkStatus();
+    QANAT_RETURN_IF_ERROR(submitted.status());
+    ++open_;
+    ids_[index] = submitted->id;
+    return absl::OkStatus();
   }
 
   const Workload& workload_;
   WaitableClock& clock_;
   WorkloadResult result_;
-  size_t next_ = 0;  // of the requests
+  std::vector<SequenceId> ids_;  // parallel to the requests; of those submitted
+  size_t next_ = 0;              // of the requests
   int open_ = 0;
   Recorder recorder_;
   engine::Engine engine_;

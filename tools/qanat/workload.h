@@ -22,7 +22,8 @@ namespace qanat::tools {
 struct WorkloadRequest {
   Duration arrival{};  // after the start; ignored in a closed loop
   std::vector<TokenId> prompt;
-  int32_t max_tokens = 0;  // all of which are drawn: nothing ends a request early
+  int32_t max_tokens = 0;  // all of which are drawn, unless
+  int32_t ends_after = 0;  // so many are, and a stop string is then found in them; 0: never
   engine::Priority priority = engine::Priority::kStandard;
 };
 

@@ -66,6 +66,23 @@ TEST(WorkloadTest, AnOpenLoopSubmitsWhenRequestsAreDue) {
   EXPECT_EQ(result.steps[1], (engine::MeasuredStep{{2, 11, 31, 100}, milliseconds(21)}));
 }
 
+TEST(WorkloadTest, ARequestMayEndBeforeWhatItAskedFor) {
+  RandomTokens random(3, kVocabulary);
+  Workload workload{.name = "stopped", .requests = {}, .concurrency = 0};
+  for (const int32_t ends_after : {1, 5, 0}) {
+    workload.requests.push_back(
+        {.arrival = {}, .prompt = random.Take(4), .max_tokens = 9, .ends_after = ends_after});
+  }
+  int64_t rows = 0;
+  const WorkloadResult result = RunSimulated(
+      workload, Options(),
+      [&](const engine::Engine&, const engine::StepStats& stats) { rows += stats.shape.sequences; });
+  EXPECT_EQ(result.requests[0].completion_tokens, 1);
+  EXPECT_EQ(result.requests[1].completion_tokens, 5);
+  EXPECT_EQ(result.requests[2].completion_tokens, 9);
+  EXPECT_EQ(rows, 1 + 5 + 9) << "nothing is computed behind the end";
+}
+
 TEST(WorkloadTest, AClosedLoopKeepsSoManyOpen) {
   RandomTokens random(2, kVocabulary);
   Workload workload{.name = "closed", .requests = {}, .concurrency = 3};
