@@ -1,29 +1,20 @@
 // `qanat bench`: measurements, one subcommand each.
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "tools/qanat/bench_chart.h"
 #include "tools/qanat/bench_claims.h"
 #include "tools/qanat/bench_engine.h"
+#include "tools/qanat/bench_fit.h"
 #include "tools/qanat/bench_index.h"
+#include "tools/qanat/bench_predict.h"
 #include "tools/qanat/bench_serve.h"
 #include "tools/qanat/command.h"
 
 namespace qanat::tools {
 
 namespace {
-
-void AddLocalModel(CLI::App& app, LocalModelOptions& options) {
-  app.add_option("--model", options.model, "GGUF file")
-      ->envname("QANAT_MODEL")
-      ->required()
-      ->check(CLI::ExistingFile);
-  app.add_option("--threads", options.threads, "Compute threads; 0: all of the cpuset")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  app.add_option("--kernels", options.kernels, "auto, avx512, avx2, scalar or reference")
-      ->capture_default_str();
-}
 
 std::function<absl::Status()> AddEngine(CLI::App& bench) {
   CLI::App* app =
@@ -68,17 +59,13 @@ std::function<absl::Status()> AddIndex(CLI::App& bench) {
 Command AddBench(CLI::App& qanat) {
   CLI::App* app = qanat.add_subcommand("bench", "Measures");
   app->require_subcommand(1);
-  const auto engine = AddEngine(*app);
-  const auto index = AddIndex(*app);
-  const auto serve = AddBenchServe(*app);
-  const auto chart = AddBenchChart(*app);
-  const auto claims = AddBenchClaims(*app);
-  return {app, [engine, index, serve, chart, claims] {
-            absl::Status status = engine();
-            status.Update(index());
-            status.Update(serve());
-            status.Update(chart());
-            status.Update(claims());
+  const std::vector<std::function<absl::Status()>> subcommands = {
+      AddEngine(*app),   AddIndex(*app),        AddBenchServe(*app),  AddBenchChart(*app),
+      AddBenchFit(*app), AddBenchPredict(*app), AddBenchClaims(*app),
+  };
+  return {app, [subcommands] {
+            absl::Status status;
+            for (const auto& run : subcommands) status.Update(run());
             return status;
           }};
 }

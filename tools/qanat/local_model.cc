@@ -5,6 +5,18 @@
 
 namespace qanat::tools {
 
+void AddLocalModel(CLI::App& app, LocalModelOptions& options) {
+  app.add_option("--model", options.model, "GGUF file")
+      ->envname("QANAT_MODEL")
+      ->required()
+      ->check(CLI::ExistingFile);
+  app.add_option("--threads", options.threads, "Compute threads; 0: all of the cpuset")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--kernels", options.kernels, "auto, avx512, avx2, scalar or reference")
+      ->capture_default_str();
+}
+
 absl::StatusOr<std::unique_ptr<LocalModel>> LoadLocalModel(const LocalModelOptions& options,
                                                            const engine::EngineOptions& engine) {
   auto local = std::make_unique<LocalModel>();

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
 #include "worker/backend/backend.h"
 #include "worker/engine/engine_options.h"
@@ -17,6 +18,9 @@ struct LocalModelOptions {
   int threads = 0;               // 0: all of the cpuset
   std::string kernels = "auto";  // as qanat-worker's --kernels
 };
+
+// Adds --model, --threads and --kernels to a subcommand; `options` outlives it.
+void AddLocalModel(CLI::App& app, LocalModelOptions& options);
 
 // What: backend, weights, a KV cache of engine.num_blocks blocks, and the runner over them. One engine at a
 // time may use it. Threads: the one that created it, which is compute thread 0.

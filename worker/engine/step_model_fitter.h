@@ -40,19 +40,7 @@ class StepModelFitter {
     std::vector<Sample> samples;  // a ring when full
     size_t oldest = 0;
   };
-  // A sample as the fit sees it.
-  struct Row {
-    const StepShape* shape;
-    double us;
-    double weight;
-  };
-
-  std::vector<Row> Rows() const;
   void Refit();
-  // Alternates between the sides of the knee and the coefficients: steps of fewer tokens than the knee take
-  // weights_us, others token_us.
-  StepModel FitFrom(const std::vector<Row>& rows, double knee_tokens) const;
-  StepModel Solve(const std::vector<Row>& rows, double knee_tokens) const;
 
   std::array<Class, kSizes * kContexts> classes_;
   int64_t steps_ = 0;

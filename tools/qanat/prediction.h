@@ -1,0 +1,50 @@
+// Does a simulated device predict a real one? Measures both on the same workloads.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "tools/qanat/step_fit.h"
+#include "tools/qanat/workload.h"
+#include "worker/engine/engine_options.h"
+#include "worker/engine/model_runner.h"
+
+namespace qanat::tools {
+
+// Of a run; times in ms.
+struct RunFigures {
+  double tokens_per_second = 0;
+  double ttft_p50 = 0;
+  double ttft_p90 = 0;
+  double tpot_p50 = 0;
+};
+
+// REQUIRES: some request has two tokens.
+RunFigures FiguresOf(const WorkloadResult& result);
+
+struct PredictedRun {
+  std::string workload;
+  RunFigures predicted;
+  RunFigures measured;  // median of each figure over the rounds
+  // The largest of |predicted - measured| / measured.
+  double worst_error() const;
+};
+
+struct Prediction {
+  StepFit fit;                              // to the steps of the training workloads alone
+  std::vector<engine::MeasuredStep> steps;  // these
+  std::vector<PredictedRun> runs;
+};
+
+// Runs training workloads on `device`, fits a step model to their steps, and sets what a simulation with it
+// predicts of three other workloads beside what `device` did:
+//   closed    16 streams of 128 + 64 tokens
+//   open      Poisson arrivals at 0.6 of what the model can do, log-normal lengths
+//   prefixes  8 groups of 512 shared tokens, 32 of each request's own and 32 of output, 8 streams
+// All of it `rounds` times, in turns. `clock` is the device's.
+absl::StatusOr<Prediction> PredictRuns(const engine::EngineOptions& options, engine::ModelRunner& device,
+                                       WaitableClock& clock, int32_t vocabulary, int rounds);
+
+}  // namespace qanat::tools
