@@ -37,7 +37,6 @@ struct Raw {
   std::string class_defaults = "1s,10s,10m";
   // One value is built, the others are refused by name.
   std::string inter_token_target = "100ms";
-  std::string device = "cpu";
   std::string kv_dtype = "auto";
   std::string eviction = "lru";
   std::string speculation = "lookup";
@@ -65,6 +64,15 @@ void AddServing(CLI::App& app, Flags& flags, Raw& raw) {
 }
 
 void AddEngine(CLI::App& app, Flags& flags, Raw& raw) {
+  cli::AddFlag(
+      app, "device", flags.device,
+      "cpu, or sim: takes the time that a model would, reads no weights and answers with random text;\n"
+      "cuda and cuda-emu are not built yet");
+  cli::AddFlag(
+      app, "sim-model", flags.sim_model,
+      "how long steps of --device=sim take: JSON of `qanat bench fit --out`; default: as SmolLM2-135M\n"
+      "Q4_1 on two cores of Zen 4");
+  cli::AddFlag(app, "step-log", flags.step_log, "write each step to this CSV file, for `qanat bench fit`");
   cli::AddFlag(app, "threads", raw.threads, "compute threads; 0: all of the cpuset");
   cli::AddFlag(app, "kernels", flags.backend.kernels,
                "auto, avx512, avx2, scalar or reference (float32, float32 KV cache)");
@@ -96,7 +104,6 @@ void AddEngine(CLI::App& app, Flags& flags, Raw& raw) {
 }
 
 void AddUnbuilt(CLI::App& app, Raw& raw) {
-  cli::AddFlag(app, "device", raw.device, "cpu; cuda, cuda-emu and sim are not built yet");
   cli::AddFlag(app, "eviction", raw.eviction, "lru; adaptive is not built yet");
   cli::AddFlag(app, "tensor-parallel-size", raw.tensor_parallel_size, "1; more is not built yet");
   cli::AddFlag(app, "rank", raw.rank, "0; not built yet");
@@ -112,7 +119,6 @@ absl::Status CheckBuilt(const Raw& raw, const Flags& flags) {
     const std::string& value;
     std::string built;
   } kOnly[] = {
-      {"--device", raw.device, "cpu"},
       {"--eviction", raw.eviction, "lru"},
       {"--tensor-parallel-size", raw.tensor_parallel_size, "1"},
       {"--rank", raw.rank, "0"},
@@ -193,9 +199,24 @@ absl::Status ReadModes(const Raw& raw, engine::EngineOptions& engine) {
   return absl::OkStatus();
 }
 
+absl::Status CheckDevice(const Flags& flags) {
+  if (flags.device == "cuda" || flags.device == "cuda-emu") {
+    return absl::UnimplementedError(
+        absl::StrCat("--device=", flags.device, " is not built yet; it is cpu or sim"));
+  }
+  if (flags.device != "cpu" && flags.device != "sim") {
+    return absl::InvalidArgumentError(absl::StrCat("--device: '", flags.device, "' is not cpu or sim"));
+  }
+  if (flags.device != "sim" && !flags.sim_model.empty()) {
+    return absl::InvalidArgumentError("--sim-model is for --device=sim");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Check(const Raw& raw, Flags& flags) {
   if (flags.model.empty()) return absl::InvalidArgumentError("--model is required: a GGUF file");
   QANAT_RETURN_IF_ERROR(CheckBuilt(raw, flags));
+  QANAT_RETURN_IF_ERROR(CheckDevice(flags));
   QANAT_RETURN_IF_ERROR(ReadNumbers(raw, flags));
   QANAT_RETURN_IF_ERROR(ReadKvDtype(raw.kv_dtype, flags.backend));
   if (raw.prefix_cache != "on" && raw.prefix_cache != "off") {

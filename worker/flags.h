@@ -17,7 +17,10 @@ struct Flags {
   std::string listen = "127.0.0.1:50061";
   std::string metrics_listen = "127.0.0.1:0";
   std::string health_listen = "127.0.0.1:0";
-  std::string hash_key_file;  // empty: the public key
+  std::string hash_key_file;   // empty: the public key
+  std::string device = "cpu";  // or "sim"
+  std::string sim_model;       // of the simulated device: a file, or empty for sim::kReferenceDevice
+  std::string step_log;        // a file; empty: none
   backend::CpuBackendOptions backend;
   // engine.num_blocks 0: from kv_memory; engine.context_length is the model's.
   engine::EngineOptions engine;

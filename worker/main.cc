@@ -28,6 +28,7 @@
 #include "common/text/tokenizer.h"
 #include "worker/backend/cpu_backend.h"
 #include "worker/engine/engine.h"
+#include "worker/engine/step_log.h"
 #include "worker/flags.h"
 #include "worker/model/device_model_runner.h"
 #include "worker/model/model_loader.h"
@@ -38,6 +39,8 @@
 #include "worker/service/service_context.h"
 #include "worker/service/watch/state_publisher.h"
 #include "worker/service/worker_service.h"
+#include "worker/sim/sim_model_runner.h"
+#include "worker/sim/step_model_file.h"
 
 namespace qanat::worker {
 namespace {
@@ -49,10 +52,12 @@ constexpr size_t kStreamQueue = 65536;
 
 // The model on its device, and the engine's options that follow from both.
 struct Device {
-  std::unique_ptr<backend::Backend> backend;
+  std::unique_ptr<backend::Backend> backend;  // null where it is simulated
+  std::unique_ptr<RealClock> clock;           // of a simulated one
   model::LoadedModel model;
-  std::unique_ptr<model::DeviceModelRunner> runner;
+  std::unique_ptr<engine::ModelRunner> runner;
   engine::EngineOptions engine;
+  std::string numerics;
 };
 
 // Bytes that the machine could give without swapping; 0 when it does not say.
@@ -74,8 +79,32 @@ absl::StatusOr<int32_t> ChooseBlocks(const Flags& flags, int64_t block_bytes) {
       absl::StrCat("--kv-memory: ", bytes, " bytes hold no block of ", block_bytes, " bytes"));
 }
 
+// A pool as large as the model's would be; none of it is allocated.
+absl::StatusOr<Device> SimulateDevice(const Flags& flags) {
+  Device device;
+  device.engine = flags.engine;
+  device.numerics = "sim";
+  StepModel step_model = sim::kReferenceDevice;
+  if (!flags.sim_model.empty()) {
+    QANAT_ASSIGN_OR_RETURN(step_model, sim::ReadStepModel(flags.sim_model));
+  }
+  QANAT_ASSIGN_OR_RETURN(device.model, model::LoadWithoutWeights(flags.model));
+  const model::ModelConfig& config = device.model.config;
+  const int64_t token_bytes =
+      int64_t{2} * config.num_layers * config.kv_size() * (flags.backend.float_cache ? 4 : 2);
+  QANAT_ASSIGN_OR_RETURN(device.engine.num_blocks,
+                         ChooseBlocks(flags, token_bytes * flags.engine.block_size));
+  device.engine.context_length = config.context_length;
+  QANAT_RETURN_IF_ERROR(device.engine.Validate());
+  device.clock = std::make_unique<RealClock>();
+  device.runner = std::make_unique<sim::SimModelRunner>(
+      sim::SimOptions{.device = step_model, .vocabulary = config.vocab_size}, *device.clock);
+  return device;
+}
+
 // REQUIRES: runs on the engine thread, which becomes compute thread 0.
 absl::StatusOr<Device> LoadDevice(const Flags& flags) {
+  if (flags.device == "sim") return SimulateDevice(flags);
   Device device;
   device.engine = flags.engine;
   QANAT_ASSIGN_OR_RETURN(device.backend, backend::CreateCpuBackend(flags.backend));
@@ -90,6 +119,7 @@ absl::StatusOr<Device> LoadDevice(const Flags& flags) {
   QANAT_RETURN_IF_ERROR(device.backend->AllocateKv(kv));
   device.engine.context_length = device.model.config.context_length;
   QANAT_RETURN_IF_ERROR(device.engine.Validate());
+  device.numerics = device.backend->Numerics();
   device.runner = std::make_unique<model::DeviceModelRunner>(*device.model.model, *device.backend);
   return device;
 }
@@ -122,7 +152,7 @@ api::WorkerInfo InfoOf(const Flags& flags, const Device& device, bool chat, cons
   info.quantization = config.quantization;
   info.chat_template = chat;
   info.model_fingerprint = device.model.fingerprint;
-  info.numerics_id = device.backend->Numerics();
+  info.numerics_id = device.numerics;
   info.hash_check = api::HashCheck(key, device.model.fingerprint, device.engine.block_size);
   info.epoch = epoch;
   info.max_requests = device.engine.max_seqs + device.engine.queue_requests;
@@ -139,9 +169,10 @@ class Worker {
         template_(LoadTemplate(flags, *device.model.tokenizer)),
         info_(InfoOf(flags, device, template_ != nullptr, key, random_.Draw())),
         metrics_(exporter_, flags.model_id),
+        step_log_(OpenStepLog(flags, metrics_)),
         publisher_(info_.epoch, {}, clock_, [this] { return service::LoadOf(engine_, loop_, clock_); }),
         engine_(device.engine, hash::BlockHasher(key, device.model.fingerprint, device.engine.block_size),
-                *device.runner, clock_, metrics_, &publisher_),
+                *device.runner, clock_, Listener(), &publisher_),
         loop_(engine_, clock_),
         text_pool_(Threads(), kTextQueue),
         stream_pool_(Threads(), kStreamQueue),
@@ -163,7 +194,9 @@ class Worker {
         worker_service_(context_) {}
 
   absl::Status Start() {
-    service::ExportEngine(exporter_, engine_, info_, "cpu", flags_.backend.float_cache ? "float32" : "bf16");
+    QANAT_RETURN_IF_ERROR(step_log_.status());
+    service::ExportEngine(exporter_, engine_, info_, flags_.device,
+                          flags_.backend.float_cache ? "float32" : "bf16");
     service::ExportWatch(exporter_, publisher_);
     exporter_.AddProcessMetrics("worker");
     watch_thread_.emplace(publisher_);
@@ -206,6 +239,16 @@ class Worker {
   service::EngineLoop& loop() { return loop_; }
 
  private:
+  static absl::StatusOr<std::unique_ptr<engine::StepLog>> OpenStepLog(const Flags& flags,
+                                                                      engine::EngineMetrics& next) {
+    if (flags.step_log.empty()) return nullptr;
+    return engine::StepLog::Create(flags.step_log, next);
+  }
+  engine::EngineMetrics& Listener() {
+    if (step_log_.ok() && *step_log_ != nullptr) return **step_log_;
+    return metrics_;
+  }
+
   static int Threads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
 
   void SetReady(bool ready) {
@@ -229,6 +272,7 @@ class Worker {
   const api::WorkerInfo info_;
   metrics::Exporter exporter_;
   service::WorkerMetrics metrics_;
+  const absl::StatusOr<std::unique_ptr<engine::StepLog>> step_log_;  // null: none is wanted
   service::StatePublisher publisher_;
   engine::Engine engine_;
   service::EngineLoop loop_;

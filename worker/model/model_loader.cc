@@ -1,5 +1,6 @@
 #include "worker/model/model_loader.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -34,17 +35,38 @@ absl::Status NamingFile(const std::string& path, const absl::Status& status) {
   return FieldOf(status).empty() ? named : WithField(named, FieldOf(status));
 }
 
+absl::StatusOr<LoadedModel> Describe(const GgufFile& file) {
+  LoadedModel loaded;
+  QANAT_ASSIGN_OR_RETURN(loaded.config, ReadModelConfig(file));
+  QANAT_ASSIGN_OR_RETURN(text::Vocabulary vocabulary, ReadVocabulary(file));
+  auto tokenizer = text::Tokenizer::Create(std::move(vocabulary));
+  if (!tokenizer.ok()) return NamingFile(file.name(), tokenizer.status());
+  loaded.tokenizer = *std::move(tokenizer);
+  return loaded;
+}
+
+// What comes before the weights.
+absl::Span<const std::byte> HeaderOf(const GgufFile& file) {
+  size_t size = file.bytes().size();
+  for (const GgufTensor& tensor : file.tensors()) {
+    size = std::min(size, static_cast<size_t>(tensor.data.data() - file.bytes().data()));
+  }
+  return file.bytes().first(size);
+}
+
 }  // namespace
+
+absl::StatusOr<LoadedModel> LoadWithoutWeights(const std::string& path) {
+  QANAT_ASSIGN_OR_RETURN(const std::unique_ptr<GgufFile> file, GgufFile::Open(path));
+  QANAT_ASSIGN_OR_RETURN(LoadedModel loaded, Describe(*file));
+  loaded.fingerprint = hash::Fingerprint(HeaderOf(*file));
+  return loaded;
+}
 
 absl::StatusOr<LoadedModel> LoadModel(const std::string& path, backend::Backend& backend, StepLimits limits) {
   QANAT_ASSIGN_OR_RETURN(const std::unique_ptr<GgufFile> file, GgufFile::Open(path));
-  LoadedModel loaded;
-  QANAT_ASSIGN_OR_RETURN(loaded.config, ReadModelConfig(*file));
+  QANAT_ASSIGN_OR_RETURN(LoadedModel loaded, Describe(*file));
   QANAT_RETURN_IF_ERROR(ResolveLimits(loaded.config, limits));
-  QANAT_ASSIGN_OR_RETURN(text::Vocabulary vocabulary, ReadVocabulary(*file));
-  auto tokenizer = text::Tokenizer::Create(std::move(vocabulary));
-  if (!tokenizer.ok()) return NamingFile(path, tokenizer.status());
-  loaded.tokenizer = *std::move(tokenizer);
   auto model = CreateDecoder(*file, loaded.config, backend, limits);
   if (!model.ok()) return NamingFile(path, model.status());
   loaded.model = *std::move(model);

@@ -21,9 +21,13 @@ struct LoadedModel {
   ModelConfig config;
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::unique_ptr<Model> model;  // the backend outlives it
-  // 32 hex digits over the whole file: equal on every machine for equal files.
+  // 32 hex digits over the file: equal on every machine for equal files.
   std::string fingerprint;
 };
+
+// Only metadata and tokenizer: `model` is null, and the fingerprint covers what was read. For devices that do
+// not compute. Errors as LoadModel's.
+absl::StatusOr<LoadedModel> LoadWithoutWeights(const std::string& path);
 
 // Reads, checks and loads everything; the file is not needed afterwards. Errors name file, key and reason,
 // and leave weights loaded so far in the backend, which is then of no use. INVALID_ARGUMENT for limits that

@@ -77,6 +77,27 @@ TEST(ModelLoaderTest, FingerprintTellsFilesApart) {
   EXPECT_NE(fingerprints[0], fingerprints[2]);
 }
 
+TEST(ModelLoaderTest, WithoutWeightsItReadsWhatComesBeforeThem) {
+  std::vector<std::byte> bytes = TinyLlama().Build();
+  const fakes::TemporaryFile file(bytes);
+  const auto described = LoadWithoutWeights(file.path());
+  ASSERT_TRUE(described.ok()) << described.status();
+  const auto backend = MakeBackend();
+  const LoadedModel loaded = LoadModel(file.path(), *backend, {}).value();
+  EXPECT_EQ(described->model, nullptr);
+  EXPECT_EQ(described->config.num_layers, loaded.config.num_layers);
+  EXPECT_EQ(described->config.context_length, loaded.config.context_length);
+  EXPECT_EQ(described->tokenizer->Fingerprint(), loaded.tokenizer->Fingerprint());
+  EXPECT_NE(described->fingerprint, loaded.fingerprint) << "no router takes one for the other";
+
+  bytes.back() ^= std::byte{1};  // a weight
+  EXPECT_EQ(LoadWithoutWeights(fakes::TemporaryFile(bytes).path())->fingerprint, described->fingerprint);
+  GgufBuilder other = TinyLlama();
+  other.SetString("general.name", "tinY");
+  EXPECT_NE(LoadWithoutWeights(fakes::TemporaryFile(other.Build()).path())->fingerprint,
+            described->fingerprint);
+}
+
 TEST(ModelLoaderTest, QuantizationIsTheTypeOfMostMatrices) {
   GgufBuilder builder = TinyLlama();
   for (const char* name : {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}) {
