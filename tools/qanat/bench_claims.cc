@@ -33,6 +33,7 @@ struct Options {
   LocalModelOptions model;
   int rounds = 3;
   bool quick = false;
+  std::string only;
   uint64_t seed = 1;
   std::string json;
   std::string svg;
@@ -50,13 +51,13 @@ constexpr StepModel kAssumedH200{.fixed_us = 1000,
 
 claims::Sizes RealSizes(bool quick) {
   return {.seats = 16,
-          .requests = quick ? 64 : 112,
-          .prompt = 32,
+          .requests = quick ? 64 : 96,
+          .prompt = 24,
           .prompts_vary = false,
           .shared = 16,
           .groups = 8,
-          .output = 96,
-          .longest = 512};
+          .output = 64,
+          .longest = 384};
 }
 
 std::vector<Scenario> RealScenarios(const Options& options, int32_t vocabulary) {
@@ -113,6 +114,13 @@ absl::Status RunRound(const Scenario& scenario, const Bed& bed, Section& section
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<Scenario>> Chosen(std::vector<Scenario> scenarios, const std::string& part) {
+  std::erase_if(scenarios,
+                [&](const Scenario& scenario) { return scenario.title.find(part) == std::string::npos; });
+  if (!scenarios.empty()) return scenarios;
+  return absl::InvalidArgumentError(absl::StrCat("--only: no title has '", part, "' in it"));
+}
+
 absl::StatusOr<Report> RunAll(const std::vector<Scenario>& scenarios, int rounds, const Bed& bed) {
   Report report;
   report.device = bed.name;
@@ -135,7 +143,8 @@ absl::StatusOr<Report> RunReal(const Options& options) {
   engine.max_seqs = RealSizes(options.quick).seats;
   engine.queue_tokens = 1 << 30;
   constexpr int32_t kVocabulary = 32000;  // ids that every model has
-  const std::vector<Scenario> scenarios = RealScenarios(options, kVocabulary);
+  QANAT_ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
+                         Chosen(RealScenarios(options, kVocabulary), options.only));
   for (const Scenario& scenario : scenarios)
     engine.num_blocks = std::max(engine.num_blocks, scenario.num_blocks);
   QANAT_ASSIGN_OR_RETURN(const std::unique_ptr<LocalModel> local, LoadLocalModel(options.model, engine));
@@ -163,8 +172,10 @@ absl::StatusOr<Report> RunSim(const Options& options) {
   engine.context_length = 8192;
   engine.max_batch_tokens = 8192;
   engine.chunk_tokens = 2048;
+  QANAT_ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
+                         Chosen(SimScenarios(options, kVocabulary), options.only));
   return RunAll(
-      SimScenarios(options, kVocabulary), 1,
+      scenarios, 1,
       {"a simulated H200 with an 8B model in bf16: assumed coefficients, not measured; virtual time", runner,
        clock, engine, kVocabulary});
 }
@@ -216,6 +227,7 @@ std::function<absl::Status()> AddBenchClaims(CLI::App& bench) {
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   app->add_flag("--quick", options->quick, "Fewer requests, one round");
+  app->add_option("--only", options->only, "Only scenarios with this in their title, such as exponential");
   app->add_option("--seed", options->seed, "Of lengths and prompts")->capture_default_str();
   app->add_option("--json", options->json, "File for all figures");
   app->add_option("--svg", options->svg, "Folder for the pictures")->check(CLI::ExistingDirectory);

@@ -107,16 +107,16 @@ class Drawing {
       : chart_(chart),
         series_(SeriesOf(chart)),
         step_(StepOf(HighestOf(chart))),
-        top_(step_ * std::max(1.0, std::ceil(HighestOf(chart) / step_))) {}
+        top_(step_ * std::max(1.0, std::ceil(HighestOf(chart) / step_))),
+        upright_(AnyTooWide()) {}
 
   std::string Draw() {
     double y = 24;
     absl::StrAppend(&body_, "<text class=\"title\" x=\"16\" y=\"24\">", Escape(chart_.title), "</text>\n");
     if (series_.size() > 1) y = DrawLegend(y + 22);
+    absl::StrAppendFormat(&body_, "<text x=\"16\" y=\"%.1f\">%s</text>\n", y + 20, Escape(chart_.unit));
     // Room for the number above the highest bar.
-    plot_top_ = y + 30;
-    absl::StrAppendFormat(&body_, "<text x=\"16\" y=\"%.1f\">%s</text>\n", plot_top_ - 12,
-                          Escape(chart_.unit));
+    plot_top_ = y + (upright_ ? 56 : 32);
     DrawAxis();
     const double bottom = DrawGroups();
     return absl::StrFormat(
@@ -130,6 +130,19 @@ class Drawing {
   const char* ColourOf(const Bar& bar) const {
     const auto index = std::find(series_.begin(), series_.end(), bar.label) - series_.begin();
     return kColours[static_cast<size_t>(index) % kColours.size()];
+  }
+  double GroupWidth() const { return (kWidth - kLeft - kRight) / static_cast<double>(chart_.groups.size()); }
+  double BarWidth(const BarGroup& group) const {
+    return std::min(72.0, 0.84 * GroupWidth() / static_cast<double>(group.bars.size()));
+  }
+  bool AnyTooWide() const {
+    for (const BarGroup& group : chart_.groups) {
+      for (const Bar& bar : group.bars) {
+        const auto characters = static_cast<double>(FormatNumber(bar.value).size());
+        if (kCharacter * characters > BarWidth(group) + 6) return true;
+      }
+    }
+    return false;
   }
   double Y(double value) const { return plot_top_ + kPlotHeight * (1 - value / top_); }
 
@@ -163,11 +176,11 @@ class Drawing {
 
   // The lower end of what stands below them.
   double DrawGroups() {
-    const double width = (kWidth - kLeft - kRight) / static_cast<double>(chart_.groups.size());
+    const double width = GroupWidth();
     size_t most_lines = 1;
     double x = kLeft;
     for (const BarGroup& group : chart_.groups) {
-      const double bar = std::min(72.0, 0.84 * width / static_cast<double>(group.bars.size()));
+      const double bar = BarWidth(group);
       double left = x + (width - bar * static_cast<double>(group.bars.size())) / 2;
       for (const Bar& each : group.bars) {
         DrawBar(each, left, bar);
@@ -201,15 +214,22 @@ class Drawing {
                             middle, Y(low), Y(high), middle - 4, Y(low), middle - 4, Y(high));
     }
     const std::string number = FormatNumber(bar.value);
-    if (kCharacter * static_cast<double>(number.size()) > width + 8) return;  // it would run into others
-    absl::StrAppendFormat(&body_, "<text class=\"value middle\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", middle,
-                          Y(std::max(bar.value, high)) - 5, number);
+    const double above = Y(std::max(bar.value, high)) - 5;
+    if (upright_) {
+      absl::StrAppendFormat(&body_,
+                            "<text class=\"value\" transform=\"translate(%.1f %.1f)rotate(-90)\">%s</text>\n",
+                            middle + 4, above, number);
+    } else {
+      absl::StrAppendFormat(&body_, "<text class=\"value middle\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", middle,
+                            above, number);
+    }
   }
 
   const BarChart& chart_;
   const std::vector<std::string> series_;
   const double step_;
-  const double top_;  // of the axis
+  const double top_;    // of the axis
+  const bool upright_;  // numbers stand on end, as they are wider than their bars
   double plot_top_ = 0;
   std::string body_;
 };

@@ -54,6 +54,13 @@ TEST(ChartTest, HeightsAreInProportion) {
   EXPECT_THAT(svg, HasSubstr("height=\"260.0\""));
 }
 
+TEST(ChartTest, NumbersStandOnEndWhereBarsAreNarrow) {
+  BarChart chart = {"t", "u", {{"g", {{"a", 12345, std::nullopt, std::nullopt}}}}};
+  EXPECT_THAT(RenderBarChart(chart), Not(HasSubstr("rotate")));
+  chart.groups.resize(30, chart.groups[0]);
+  EXPECT_EQ(Count(RenderBarChart(chart), "rotate(-90)\">12,345<"), 30);
+}
+
 TEST(ChartTest, RefusesWhatIsNoChart) {
   const std::string series = [] {
     std::string bars;

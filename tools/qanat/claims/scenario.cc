@@ -14,21 +14,37 @@ constexpr int kBlockSize = 16;
 
 int BlocksFor(int tokens) { return (tokens + kBlockSize - 1) / kBlockSize; }
 
-// Whose logarithm spreads by 1, as lengths of chats do.
-int LogNormal(RandomTokens& random, double mean) {
-  return static_cast<int>(std::lround(random.LogNormal(mean / std::sqrt(std::numbers::e), std::numbers::e)));
+// Below which a part `p` of a normal distribution lies.
+double NormalQuantile(double p) {
+  double low = -10, high = 10;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (std::erfc(-middle / std::numbers::sqrt2) / 2 < p ? low : high) = middle;
+  }
+  return low;
 }
 
-int DrawLength(RandomTokens& random, Lengths lengths, int mean) {
+// Below which a part `p` of the lengths lies. The logarithm of a log-normal one spreads by 1, as in chats.
+double Quantile(Lengths lengths, double mean, double p) {
   switch (lengths) {
     case Lengths::kExponential:
-      return static_cast<int>(std::lround(random.Exponential(mean)));
+      return -mean * std::log(1 - p);
     case Lengths::kLogNormal:
-      return LogNormal(random, mean);
+      return mean * std::exp(NormalQuantile(p) - 0.5);
     case Lengths::kConstant:
       break;
   }
   return mean;
+}
+
+// In random order, a length of every part of the distribution: so few are like it as they would not be drawn.
+std::vector<int> SpreadLengths(RandomTokens& random, Lengths lengths, double mean, int count) {
+  std::vector<int> spread(count);
+  for (int i = 0; i < count; ++i) {
+    spread[i] = static_cast<int>(std::lround(Quantile(lengths, mean, (i + 0.5) / count)));
+    std::swap(spread[i], spread[static_cast<size_t>(random.Uniform() * (i + 1))]);
+  }
+  return spread;
 }
 
 std::vector<WorkloadRequest> DrawRequests(const Sizes& sizes, Lengths lengths, uint64_t seed,
@@ -37,15 +53,18 @@ std::vector<WorkloadRequest> DrawRequests(const Sizes& sizes, Lengths lengths, u
   std::vector<std::vector<TokenId>> texts;
   for (int i = 0; i < sizes.groups; ++i) texts.push_back(random.Take(sizes.shared));
   std::vector<WorkloadRequest> requests(sizes.requests);
-  for (WorkloadRequest& request : requests) {
-    int prompt = sizes.prompt;
-    if (sizes.prompts_vary) prompt = std::clamp(LogNormal(random, sizes.prompt), 2, 8 * sizes.prompt);
+  const std::vector<int> outputs = SpreadLengths(random, lengths, sizes.output, sizes.requests);
+  const Lengths vary = sizes.prompts_vary ? Lengths::kLogNormal : Lengths::kConstant;
+  const std::vector<int> prompts = SpreadLengths(random, vary, sizes.prompt, sizes.requests);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    WorkloadRequest& request = requests[i];
+    const int prompt = std::clamp(prompts[i], 2, 8 * sizes.prompt);
     const std::vector<TokenId>& text = texts[static_cast<size_t>(random.Uniform() * sizes.groups)];
     request.prompt.assign(text.begin(), text.begin() + std::min(sizes.shared, prompt - 1));
     const std::vector<TokenId> own = random.Take(prompt - static_cast<int>(request.prompt.size()));
     request.prompt.insert(request.prompt.end(), own.begin(), own.end());
     request.max_tokens = sizes.longest;
-    request.ends_after = std::clamp(DrawLength(random, lengths, sizes.output), 1, sizes.longest);
+    request.ends_after = std::clamp(outputs[i], 1, sizes.longest);
   }
   return requests;
 }
