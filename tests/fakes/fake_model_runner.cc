@@ -71,6 +71,7 @@ engine::StepOutput FakeModelRunner::Collect(Handle handle) {
   for (HeldRow& row : held) {
     Resolve(row);
     row.fails = failing_.erase(row.row.id) > 0;
+    if (row.fails) failed_.insert(row.row.id);
     Write(row);
   }
   engine::StepOutput output;

@@ -39,6 +39,7 @@ class FakeModelRunner final : public engine::ModelRunner {
 
   // The next row of this sequence fails.
   void FailNextRowOf(SequenceId id) { failing_.insert(id); }
+  bool HasFailed(SequenceId id) const { return failed_.count(id) > 0; }
   // Called with every batch, before it runs.
   void set_on_launch(std::function<void(const engine::ModelBatch&)> on_launch) {
     on_launch_ = std::move(on_launch);
@@ -81,6 +82,7 @@ class FakeModelRunner final : public engine::ModelRunner {
   std::map<SequenceId, TokenId> drawn_;  // by the latest row of each
   Handle last_handle_ = 0;
   std::set<SequenceId> failing_;
+  std::set<SequenceId> failed_;
   std::function<void(const engine::ModelBatch&)> on_launch_;
   int64_t computed_tokens_ = 0;
   int64_t pending_reads_ = 0;

@@ -77,11 +77,17 @@ SimRequest DrawRequest(Dice& dice, const EngineOptions& options, bool alike) {
   return request;
 }
 
-SimEvent DrawDisturbance(Dice& dice, int32_t step, int32_t num_requests) {
-  constexpr SimEvent::Kind kKinds[] = {SimEvent::Kind::kCancel, SimEvent::Kind::kStop,
-                                       SimEvent::Kind::kFailRow, SimEvent::Kind::kStall,
-                                       SimEvent::Kind::kUnstall};
-  return {step, kKinds[dice.Below(5)], dice.Below(num_requests)};
+SimEvent DrawDisturbance(Dice& dice, int32_t step, const std::vector<SimRequest>& requests) {
+  constexpr SimEvent::Kind kKinds[] = {
+      SimEvent::Kind::kCancel,  SimEvent::Kind::kStop, SimEvent::Kind::kFailRow,   SimEvent::Kind::kStall,
+      SimEvent::Kind::kUnstall, SimEvent::Kind::kJump, SimEvent::Kind::kSlowListen};
+  SimEvent event{step, kKinds[dice.Below(7)], dice.Below(static_cast<int32_t>(requests.size()))};
+  event.choice = dice.Below(requests[static_cast<size_t>(event.request)].choices);
+  // Readers stop after a sip or at once. Time jumps by less than a step, or past every deadline.
+  constexpr int32_t kJumps[] = {1, 30, 100'000};
+  event.amount =
+      event.kind == SimEvent::Kind::kStall ? std::max(0, dice.Below(16) - 8) : kJumps[dice.Below(3)];
+  return event;
 }
 
 std::string_view NameOf(SimEvent::Kind kind) {
@@ -96,6 +102,10 @@ std::string_view NameOf(SimEvent::Kind kind) {
       return "stall";
     case SimEvent::Kind::kUnstall:
       return "unstall";
+    case SimEvent::Kind::kJump:
+      return "jump";
+    case SimEvent::Kind::kSlowListen:
+      return "slow listener";
     case SimEvent::Kind::kFailRow:
       break;
   }
@@ -121,7 +131,7 @@ History MakeHistory(uint64_t seed) {
   }
   const int32_t disturbances = dice.Below(alike ? 30 : 10);
   for (int32_t i = 0; i < disturbances; ++i) {
-    history.events.push_back(DrawDisturbance(dice, dice.Below(alike ? 50 : 150), num_requests));
+    history.events.push_back(DrawDisturbance(dice, dice.Below(alike ? 50 : 150), history.requests));
   }
   std::stable_sort(history.events.begin(), history.events.end(),
                    [](const SimEvent& a, const SimEvent& b) { return a.step < b.step; });
@@ -178,7 +188,8 @@ std::string Describe(const History& history) {
   }
   for (const SimEvent& event : history.events) {
     const std::string name(NameOf(event.kind));
-    absl::StrAppend(&text, "step ", event.step, ": ", name, " ", event.request, "\n");
+    absl::StrAppend(&text, "step ", event.step, ": ", name, " ", event.request, ".", event.choice, " by ",
+                    event.amount, "\n");
   }
   return text;
 }

@@ -37,12 +37,16 @@ struct SimEvent {
     kCancel,
     kStop,
     kFailRow,
-    kStall,   // its reader takes nothing more
-    kUnstall  // and takes all again
+    kStall,      // its reader takes `amount` more tokens, then nothing
+    kUnstall,    // and takes all again
+    kJump,       // the clock goes on by `amount` ms at once
+    kSlowListen  // who hears of the cache takes `amount` ms for the next word
   };
   int32_t step = 0;  // happens before this step
   Kind kind = Kind::kSubmit;
   int32_t request = 0;  // in History::requests; nothing happens to one that was not submitted yet
+  int32_t choice = 0;   // of the request, to be cancelled, stopped or failed
+  int32_t amount = 0;
 };
 
 // Events are sorted by step.

@@ -36,8 +36,8 @@ bool IsWild(const Tally& tally, uint64_t seeds) {
   return tally.preemptions > n / 2 && tally.pauses > n / 10 && tally.refused > n / 20 &&
          tally.accepted_drafts > n / 2 && tally.rejected_drafts > n / 2 && tally.padding > n &&
          tally.hit_tokens > 10 * n && tally.evictions > 10 * n && tally.complete > 5 * n &&
-         tally.broken_off > n / 2 && tally.pending_reads > n / 5 &&
-         (seeds < 1000 || tally.most_preemptions == 3);
+         tally.broken_off > n / 2 && tally.failed > n / 10 && tally.late > n / 10 &&
+         tally.pending_reads > n / 5 && (seeds < 1000 || tally.most_preemptions == 3);
 }
 
 // The tallies of a child come back through its standard output.

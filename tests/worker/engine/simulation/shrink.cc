@@ -86,6 +86,8 @@ bool LowerRequests(History& history, const Attempt& attempt) {
     const int32_t before = i == 0 ? 0 : history.events[i - 1].step;
     smaller |=
         Lower<int32_t>(history, attempt, before, [i](History& h) -> int32_t& { return h.events[i].step; });
+    smaller |=
+        Lower<int32_t>(history, attempt, 0, [i](History& h) -> int32_t& { return h.events[i].amount; });
   }
   return smaller;
 }

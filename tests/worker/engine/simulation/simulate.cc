@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -45,21 +46,45 @@ class TallyingMetrics final : public EngineMetrics {
 // A reader that may stop reading.
 class StallingSink final : public fakes::RecordingSink {
  public:
-  int32_t Room() const override { return stalled_ ? 0 : 100; }
+  int32_t Room() const override { return takes_ - static_cast<int32_t>(tokens().size()); }
   void OnPaused() override {
-    QANAT_CHECK(stalled_ && !paused_) << "paused without a reason";
+    QANAT_CHECK(takes_ < kAll && !paused_) << "paused without a reason";
     paused_ = true;
+    ever_paused_ = true;
   }
-  void Stall() { stalled_ = true; }
+  // After `more` tokens.
+  void Stall(int32_t more) { takes_ = static_cast<int32_t>(tokens().size()) + more; }
   // True: the sequence is paused.
   bool Unstall() {
-    stalled_ = false;
+    takes_ = kAll;
     return std::exchange(paused_, false);
   }
+  bool ever_paused() const { return ever_paused_; }
 
  private:
-  bool stalled_ = false;
+  static constexpr int32_t kAll = 100'000;
+
+  int32_t takes_ = kAll;
   bool paused_ = false;
+  bool ever_paused_ = false;
+};
+
+// Hears of the cache, and may take its time about it.
+class SlowListener final : public StateListener {
+ public:
+  explicit SlowListener(fakes::FakeClock& clock) : clock_(clock) {}
+  void OnResidencyChange(const hash::SetDelta& delta) override {
+    clock_.Advance(std::exchange(delay_, {}));
+    listener_.OnResidencyChange(delta);
+  }
+  void OnLoadChange() override { listener_.OnLoadChange(); }
+  void Delay(Duration delay) { delay_ = delay; }
+  const fakes::RecordingListener& heard() const { return listener_; }
+
+ private:
+  fakes::FakeClock& clock_;
+  fakes::RecordingListener listener_;
+  Duration delay_{};
 };
 
 // What: one run. A device takes a millisecond a step, and a tenth for each token.
@@ -117,22 +142,30 @@ class Run {
 
   void Apply(const SimEvent& event) {
     const auto index = static_cast<size_t>(event.request);
+    const std::chrono::milliseconds amount(event.amount);
     if (event.kind == SimEvent::Kind::kSubmit) return Submit(index);
+    if (event.kind == SimEvent::Kind::kJump) return clock_.Advance(amount);
+    if (event.kind == SimEvent::Kind::kSlowListen) return listener_.Delay(amount);
     if (!requests_[index].has_value()) return;
+    const SequenceId id{ToInt(ids_[index]) + static_cast<uint64_t>(event.choice)};
     switch (event.kind) {
       case SimEvent::Kind::kSubmit:
+      case SimEvent::Kind::kJump:
+      case SimEvent::Kind::kSlowListen:
         break;
       case SimEvent::Kind::kCancel:
-        return engine_.Cancel(ids_[index], EndReason::kCancelled);
+        cancelled_.insert(id);
+        return engine_.Cancel(id, EndReason::kCancelled);
       case SimEvent::Kind::kStop:
-        return engine_.Cancel(ids_[index], EndReason::kStop);
+        stopped_.insert(id);
+        return engine_.Cancel(id, EndReason::kStop);
       case SimEvent::Kind::kStall:
-        return sinks_[index]->Stall();
+        return sinks_[index]->Stall(event.amount);
       case SimEvent::Kind::kUnstall:
         if (sinks_[index]->Unstall()) engine_.Resume(ids_[index]);
         return;
       case SimEvent::Kind::kFailRow:
-        return model_.FailNextRowOf(ids_[index]);
+        return model_.FailNextRowOf(id);
     }
   }
 
@@ -178,10 +211,14 @@ class Run {
 
   void CheckAnswers() {
     int64_t submitted = 0;
-    for (const auto& request : requests_) {
+    for (size_t i = 0; i < requests_.size(); ++i) {
+      const auto& request = requests_[i];
       if (!request.has_value()) continue;
       submitted += request->num_choices();
-      for (int32_t choice = 0; choice < request->num_choices(); ++choice) CheckAnswer(*request, choice);
+      for (int32_t choice = 0; choice < request->num_choices(); ++choice) {
+        CheckAnswer(*request, choice);
+        CheckReason(i, choice);
+      }
     }
     QANAT_CHECK(metrics_.ends == submitted) << "every choice of an accepted request ends once";
   }
@@ -201,6 +238,41 @@ class Run {
     QANAT_CHECK(tokens == answer) << "the answer depends on who else is served";
     QANAT_CHECK(outcome.status.ok() ==
                 (outcome.reason == EndReason::kStop || outcome.reason == EndReason::kLength));
+  }
+
+  // What befell the sequence, and nothing else, ended it. A failed row is nobody's affair but its own, and
+  // when steps do not overlap it ends what it fails in any case.
+  void CheckReason(size_t index, int32_t choice) {
+    const Request& request = *requests_[index];
+    const SequenceId id{ToInt(ids_[index]) + static_cast<uint64_t>(choice)};
+    const Outcome outcome = SinkOf(request, choice).outcome();
+    const bool failed = model_.HasFailed(id);
+    switch (outcome.reason) {
+      case EndReason::kError:
+        ++metrics_.tally.failed;
+        QANAT_CHECK(failed && absl::IsInternal(outcome.status)) << "an error without a failure";
+        break;
+      case EndReason::kDeadline:
+        ++metrics_.tally.late;
+        QANAT_CHECK(request.deadline.has_value()) << "late without a deadline";
+        break;
+      case EndReason::kCancelled:
+        QANAT_CHECK(cancelled_.count(id) > 0 || (choice == 0 && sinks_[index]->ever_paused()))
+            << "cancelled by nobody";
+        break;
+      case EndReason::kStop: {
+        const std::vector<TokenId> tokens = SinkOf(request, choice).tokens();
+        const auto& ends = request.end_tokens;
+        const bool drawn =
+            !tokens.empty() && std::find(ends.begin(), ends.end(), tokens.back()) != ends.end();
+        QANAT_CHECK(drawn || stopped_.count(id) > 0) << "stopped by nobody";
+        break;
+      }
+      case EndReason::kLength:
+        break;
+    }
+    QANAT_CHECK(!failed || history_.depth > 1 || outcome.reason == EndReason::kError)
+        << "a failed row was taken for an answer";
   }
 
   // Whole if the prompt was computed, and what was told of it in any case.
@@ -232,13 +304,13 @@ class Run {
     QANAT_CHECK(snapshot.prefill_tokens == 0 && snapshot.context_tokens == 0);
     QANAT_CHECK(static_cast<int64_t>(snapshot.load_version) == submitted_ + metrics_.ends)
         << "each came and ended";
-    QANAT_CHECK(static_cast<int32_t>(listener_.resident().size()) == snapshot.cached_blocks);
+    QANAT_CHECK(static_cast<int32_t>(listener_.heard().resident().size()) == snapshot.cached_blocks);
   }
 
   const History& history_;
   fakes::FakeClock clock_;
   TallyingMetrics metrics_;
-  fakes::RecordingListener listener_;
+  SlowListener listener_{clock_};
   fakes::FakeModelRunner model_;
   const std::unique_ptr<ModelRunner> wrapped_;
   Engine engine_;
@@ -246,6 +318,7 @@ class Run {
   int64_t submitted_ = 0;
   int32_t stuck_ = 0;  // steps since something moved
   std::vector<SequenceId> ids_;
+  std::set<SequenceId> cancelled_, stopped_;
   std::vector<std::shared_ptr<StallingSink>> sinks_;  // shared with the engine
 };
 
@@ -264,6 +337,8 @@ void Tally::Add(const Tally& other) {
   pending_reads += other.pending_reads;
   complete += other.complete;
   broken_off += other.broken_off;
+  failed += other.failed;
+  late += other.late;
   most_preemptions = std::max(most_preemptions, other.most_preemptions);
   trace = Mix(trace, other.trace);
 }
@@ -274,8 +349,8 @@ std::string Describe(const Tally& tally) {
                       tally.accepted_drafts + tally.rejected_drafts, " drafts right, ", tally.hit_tokens,
                       " hit tokens, ", tally.pending_reads, " rows that read what was pending, ",
                       tally.evictions, " evictions, ", tally.complete, " complete answers, ",
-                      tally.broken_off, " broken off, at most ", tally.most_preemptions,
-                      " preemptions of one request");
+                      tally.broken_off, " broken off, ", tally.failed, " failed, ", tally.late,
+                      " late, at most ", tally.most_preemptions, " preemptions of one request");
 }
 
 Tally Simulate(const History& history, const RunnerWrapper& wrap) { return Run(history, wrap).Finish(); }

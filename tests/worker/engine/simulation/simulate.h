@@ -25,6 +25,8 @@ struct Tally {
   int64_t padding = 0;        // rows computed for those who had ended
   int64_t complete = 0;       // answers
   int64_t broken_off = 0;     // answers
+  int64_t failed = 0;         // of these, by a row that failed
+  int64_t late = 0;           // of these, by their deadlines
   int32_t most_preemptions = 0;
   uint64_t trace = 0;  // of everything that sinks were told and when: equal histories, equal traces
 
@@ -38,9 +40,9 @@ std::string Describe(const Tally& tally);
 using RunnerWrapper = std::function<std::unique_ptr<ModelRunner>(ModelRunner& fake)>;
 
 // Checks after every step that the engine's invariants hold and that pending work moved; at the end that each
-// answer is what the request gets alone in the world, or a beginning of it that was broken off for a reason,
-// and that nothing is held. A violation ends the process with a message. `wrap` may put a runner between
-// engine and model.
+// answer is what the request gets alone in the world, or a beginning of it that was broken off for a reason
+// that the history has, and that nothing is held. A violation ends the process with a message. `wrap` may put
+// a runner between engine and model.
 Tally Simulate(const History& history, const RunnerWrapper& wrap = {});
 
 }  // namespace qanat::engine::simulation
