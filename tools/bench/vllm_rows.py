@@ -12,8 +12,10 @@ def unpacked(gguf):
     import transformers
     folder = pathlib.Path(sys.prefix) / "models" / gguf.stem
     if not (folder / "config.json").exists():
-        transformers.AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name,
-                                                          dtype=torch.bfloat16).save_pretrained(folder)
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16,
+            quantization_config=transformers.GgufConfig(dequantize=True))
+        model.save_pretrained(folder)
     return str(folder)
 
 
