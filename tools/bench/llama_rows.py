@@ -12,7 +12,7 @@ from common import die
 
 
 def batched_bench(folder, model, threads, context, streams, prompt, output):
-    """The last line that llama-batched-bench prints for the last number of `streams`."""
+    """What llama-batched-bench prints: a line for each of `prompt` and of `streams`, both lists with commas."""
     command = [str(folder / "llama-batched-bench"), "-m", str(model), "-c", str(context), "-b", "512", "-ub", "512", "-t",
                str(threads), "-tb", str(threads), "-npp", prompt, "-ntg", str(output), "-npl", streams, "--output-format",
                "jsonl"]
