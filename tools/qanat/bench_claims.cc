@@ -66,6 +66,10 @@ class CpuClock final : public WaitableClock {
   Duration waited_{};
 };
 
+std::string ModelName(const Options& options) {
+  return options.model.model.substr(options.model.model.rfind('/') + 1);
+}
+
 claims::Sizes RealSizes(bool quick) {
   return {.seats = 16,
           .requests = quick ? 64 : 96,
@@ -168,8 +172,7 @@ absl::StatusOr<Report> RunReal(const Options& options) {
   RealClock wall_clock;
   CpuClock cpu_clock;
   WaitableClock& clock = options.cpu_time ? static_cast<WaitableClock&>(cpu_clock) : wall_clock;
-  const Bed bed = {absl::StrCat(options.model.model.substr(options.model.model.rfind('/') + 1),
-                                " on this machine, ", local->backend->Numerics()),
+  const Bed bed = {absl::StrCat(ModelName(options), " on this machine, ", local->backend->Numerics()),
                    *local->runner, clock, local->engine, kVocabulary};
   const double load = LoadAverage();
   const int64_t stolen = StolenJiffies();
@@ -221,7 +224,7 @@ absl::Status Run(const Options& options) {
   std::puts("In parentheses: the closed form, from the time of a step and the lengths alone.\n");
   if (options.device != "sim") {
     QANAT_ASSIGN_OR_RETURN(const Report report, RunReal(options));
-    QANAT_RETURN_IF_ERROR(publish(report, "SmolLM2-135M on two CPU cores, 16 seats", "claims_cpu.svg"));
+    QANAT_RETURN_IF_ERROR(publish(report, ModelName(options) + ", 16 seats", "claims_cpu.svg"));
   }
   if (options.device != "real") {
     QANAT_ASSIGN_OR_RETURN(const Report report, RunSim(options));
