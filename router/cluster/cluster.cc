@@ -110,13 +110,13 @@ void Cluster::Tick() {
 }
 
 std::optional<Dispatch> Cluster::TryDispatch(WorkerId id, int64_t tokens,
-                                             absl::Span<const hash::BlockHash> blocks) {
+                                             absl::Span<const hash::BlockHash> blocks, int32_t choices) {
   MutexLock lock(mu_);
   const Worker& worker = workers_->at(ToIndex(id));
   if (!TakesCalls(worker.state)) return std::nullopt;
   int32_t depth = 0;
   if (worker.holder.has_value()) index_.Match(blocks, {*worker.holder}, absl::MakeSpan(&depth, 1));
-  return Dispatch{ledger_.Take(id, tokens), pending_.Credit(id, blocks.subspan(depth)),
+  return Dispatch{ledger_.Take(id, tokens, choices), pending_.Credit(id, blocks.subspan(depth)),
                   &members_[ToIndex(id)]->link(), worker.address};
 }
 
@@ -127,6 +127,7 @@ void Cluster::End(Dispatch dispatch, uint64_t load_version) {
     watch = &members_[ToIndex(dispatch.entry.worker())]->watch();
   }
   watch->KeepCredit(std::move(dispatch.credit), load_version);
+  dispatch.entry.End(load_version);
 }
 
 void Cluster::MarkDraining(WorkerId id) {

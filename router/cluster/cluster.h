@@ -68,8 +68,8 @@ class Cluster {
 
   // Counts a call to the worker: `tokens` of its prompt are to be computed, `blocks` are the prompt's. Unset
   // when the worker is not ready any more.
-  std::optional<Dispatch> TryDispatch(WorkerId id, int64_t tokens, absl::Span<const hash::BlockHash> blocks)
-      EXCLUDES(mu_);
+  std::optional<Dispatch> TryDispatch(WorkerId id, int64_t tokens, absl::Span<const hash::BlockHash> blocks,
+                                      int32_t choices = 1) EXCLUDES(mu_);
   // The call has ended, at this version of the worker's load (0: it was never in it). The credit goes when
   // the worker has told of that version, so that it is not missed between the last message of the call and
   // the delta with its blocks.

@@ -1,5 +1,6 @@
 #include "router/cluster/load_ledger.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
@@ -7,17 +8,23 @@
 namespace qanat::router {
 
 LoadLedger::Entry::Entry(Entry&& other) noexcept
-    : ledger_(std::exchange(other.ledger_, nullptr)), worker_(other.worker_), number_(other.number_) {}
+    : ledger_(std::exchange(other.ledger_, nullptr)),
+      worker_(other.worker_),
+      number_(other.number_),
+      choices_(other.choices_),
+      ended_(other.ended_) {}
 
 LoadLedger::Entry& LoadLedger::Entry::operator=(Entry&& other) noexcept {
   std::swap(ledger_, other.ledger_);
   std::swap(worker_, other.worker_);
   std::swap(number_, other.number_);
+  std::swap(choices_, other.choices_);
+  std::swap(ended_, other.ended_);
   return *this;
 }
 
 LoadLedger::Entry::~Entry() {
-  if (ledger_ != nullptr) ledger_->Release(worker_, number_);
+  if (ledger_ != nullptr) ledger_->Release(*this);
 }
 
 void LoadLedger::Entry::Accept(uint64_t load_version) {
@@ -29,16 +36,17 @@ void LoadLedger::AddWorker() {
   accounts_.emplace_back();
 }
 
-LoadLedger::Entry LoadLedger::Take(WorkerId worker, int64_t tokens) {
+LoadLedger::Entry LoadLedger::Take(WorkerId worker, int64_t tokens, int32_t choices) {
   MutexLock lock(mu_);
   QANAT_CHECK(ToIndex(worker) < accounts_.size()) << "worker " << ToIndex(worker) << " was never added";
   Account& account = accounts_[ToIndex(worker)];
   const uint64_t number = ++dispatches_;
   ++account.told.in_flight;
   account.told.last_dispatch = number;
-  account.unseen.emplace(number, Unseen{.tokens = tokens});
+  account.unseen.emplace(number, Unseen{.tokens = tokens, .choices = choices});
   account.unseen_tokens += tokens;
-  return Entry(this, worker, number);
+  account.unseen_choices += choices;
+  return Entry(this, worker, number, choices);
 }
 
 void LoadLedger::Update(WorkerId worker, const api::Load& load) {
@@ -54,6 +62,9 @@ void LoadLedger::Update(WorkerId worker, const api::Load& load) {
   told.free_blocks = load.free_blocks;
   told.cached_blocks = load.cached_blocks;
   told.step_model = load.step_model;
+  account.ended.erase(std::remove_if(account.ended.begin(), account.ended.end(),
+                                     [&](const Ended& ended) { return ended.version <= account.version; }),
+                      account.ended.end());
   for (auto it = account.unseen.begin(); it != account.unseen.end();) {
     const auto here = it++;
     const uint64_t accepted = here->second.accepted;
@@ -65,6 +76,7 @@ void LoadLedger::Forget(WorkerId worker) {
   MutexLock lock(mu_);
   Account& account = accounts_[ToIndex(worker)];
   account.version = 0;
+  account.ended.clear();
   const WorkerLoad old = std::exchange(account.told, WorkerLoad());
   account.told.in_flight = old.in_flight;
   account.told.last_dispatch = old.last_dispatch;
@@ -76,7 +88,13 @@ std::vector<WorkerLoad> LoadLedger::Loads() const {
   loads.reserve(accounts_.size());
   for (const Account& account : accounts_) {
     WorkerLoad& load = loads.emplace_back(account.told);
-    load.waiting += static_cast<int32_t>(account.unseen.size());
+    // Whoever has ended ran, as far as we know.
+    int32_t ended = 0;
+    for (const Ended& one : account.ended) ended += one.choices;
+    const int32_t ran = std::min(ended, load.running);
+    load.running -= ran;
+    load.waiting -= std::min(ended - ran, load.waiting);
+    load.waiting += account.unseen_choices;
     load.queued_tokens += account.unseen_tokens;
   }
   return loads;
@@ -91,19 +109,25 @@ void LoadLedger::Accept(WorkerId worker, uint64_t number, uint64_t load_version)
   if (load_version != 0 && load_version <= account.version) See(account, number);
 }
 
-void LoadLedger::Release(WorkerId worker, uint64_t number) {
+void LoadLedger::Release(const Entry& entry) {
   MutexLock lock(mu_);
-  Account& account = accounts_[ToIndex(worker)];
-  See(account, number);
+  Account& account = accounts_[ToIndex(entry.worker_)];
+  const bool counted = !See(account, entry.number_);
+  // Not said in which version: until the next load, whatever that is.
+  if (counted && (entry.ended_ == 0 || entry.ended_ > account.version)) {
+    account.ended.push_back({entry.ended_, entry.choices_});
+  }
   const int32_t left = --account.told.in_flight;
-  QANAT_CHECK(left >= 0) << "worker " << ToIndex(worker) << " ended more calls than it was given";
+  QANAT_CHECK(left >= 0) << "worker " << ToIndex(entry.worker_) << " ended more calls than it was given";
 }
 
-void LoadLedger::See(Account& account, uint64_t number) {
+bool LoadLedger::See(Account& account, uint64_t number) {
   const auto found = account.unseen.find(number);
-  if (found == account.unseen.end()) return;
+  if (found == account.unseen.end()) return false;
   account.unseen_tokens -= found->second.tokens;
+  account.unseen_choices -= found->second.choices;
   account.unseen.erase(found);
+  return true;
 }
 
 }  // namespace qanat::router

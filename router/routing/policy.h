@@ -23,8 +23,9 @@ struct RouteRequest {
 
   absl::Span<const hash::BlockHash> hashes;  // of the prompt's full blocks, kept by the caller
   int32_t prompt_tokens = 0;
-  int32_t max_new_tokens = 0;
-  uint64_t salt = 0;  // of this request: what a policy draws its lots from
+  int32_t choices = 1;         // of one prompt, each a sequence of its own
+  int32_t max_new_tokens = 0;  // of a choice
+  uint64_t salt = 0;           // of this request: what a policy draws its lots from
   // Who has which block, and who will have it. Null: nothing is known.
   const Index* index = nullptr;
   const PendingCredits* pending = nullptr;

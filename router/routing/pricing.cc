@@ -28,9 +28,11 @@ Pricing::Pricing(const RouteRequest& request, const ClusterSnapshot& snapshot,
       alone_us_(std::numeric_limits<double>::infinity()) {
   for (WorkerId id : workers) {
     const StepModel model = fleet_.Of(snapshot.load(id));
-    alone_us_ = std::min(alone_us_, model.PredictUs(DecodeShape(1, request.prompt_tokens)));
+    alone_us_ = std::min(alone_us_, model.PredictUs(DecodeShape(request.choices, Context())));
   }
 }
+
+int64_t Pricing::Context() const { return int64_t{request_.choices} * request_.prompt_tokens; }
 
 double Pricing::Cost(WorkerId id, int32_t hit_tokens) const {
   const WorkerLoad& load = snapshot_.load(id);
@@ -50,13 +52,14 @@ double Pricing::DecodeMs(const WorkerLoad& load, const StepModel& model) const {
   const int64_t others = SequencesAt(load);
   const double before_us = model.PredictUs(DecodeShape(others, load.context_tokens));
   const double after_us =
-      model.PredictUs(DecodeShape(others + 1, load.context_tokens + request_.prompt_tokens));
+      model.PredictUs(DecodeShape(others + request_.choices, load.context_tokens + Context()));
   const double extra_us = static_cast<double>(others) * (after_us - before_us);
   return output_ * (after_us - alone_us_ + extra_us) / 1000;
 }
 
 double Pricing::MemoryMs(const Worker& worker, const WorkerLoad& load, const StepModel& model) const {
-  const int64_t tokens = int64_t{request_.prompt_tokens} + output_;
+  const int64_t tokens =
+      request_.prompt_tokens + int64_t{request_.choices} * output_;  // the prompt's are shared
   const int64_t block = request_.model->block_size;
   const double use = std::min(MemoryUse(worker, load, (tokens + block - 1) / block), kMostMemoryUse);
   return kMemoryWeight * PrefillMs(request_, model, 0) * use / (1 - use);

@@ -22,6 +22,8 @@ class Pricing {
   Route RouteTo(WorkerId id, int32_t hit_tokens) const;
 
  private:
+  // Tokens that its choices read in a step.
+  int64_t Context() const;
   // What its decoding costs it, beyond that alone on the fastest worker, and the others there.
   double DecodeMs(const WorkerLoad& load, const StepModel& model) const;
   // A barrier before the end of the pool, where it would be preempted or preempt others.
@@ -30,7 +32,7 @@ class Pricing {
   const RouteRequest& request_;
   const ClusterSnapshot& snapshot_;
   const FleetModel fleet_;
-  const int32_t output_;  // tokens that it will generate, as far as one can tell
+  const int32_t output_;  // tokens that each choice will generate, as far as one can tell
   double alone_us_;       // a step of it alone, on the fastest worker
 };
 

@@ -94,6 +94,39 @@ TEST_F(LoadLedgerOfOneTest, ACallThatEndsBeforeAnyLoadLeavesNothing) {
   EXPECT_EQ(load().in_flight, 0);
 }
 
+TEST_F(LoadLedgerOfOneTest, ACallThatEndsIsGoneBeforeTheNextLoadTellsOfIt) {
+  LoadLedger::Entry first = ledger_.Take(WorkerId{0}, 40);
+  LoadLedger::Entry second = ledger_.Take(WorkerId{0}, 40);
+  first.Accept(3);
+  second.Accept(4);
+  ledger_.Update(WorkerId{0}, LoadOf(4, 2, 0, 0));
+  const auto end = [](LoadLedger::Entry entry, uint64_t version) { entry.End(version); };
+  end(std::move(first), 6);
+  EXPECT_EQ(load().running, 1) << "the load of version 4 counts it";
+  ledger_.Update(WorkerId{0}, LoadOf(5, 2, 0, 0));
+  EXPECT_EQ(load().running, 1) << "so does that of version 5";
+  ledger_.Update(WorkerId{0}, LoadOf(6, 1, 0, 0));
+  EXPECT_EQ(load().running, 1);
+  // A load may come before the word of the end that it tells of.
+  ledger_.Update(WorkerId{0}, LoadOf(7, 0, 0, 0));
+  end(std::move(second), 7);
+  EXPECT_EQ(load().running, 0);
+  ledger_.Update(WorkerId{0}, LoadOf(8, 3, 0, 0));
+  EXPECT_EQ(load().running, 3) << "other routers' calls are not taken off";
+}
+
+TEST_F(LoadLedgerOfOneTest, EveryChoiceIsASequence) {
+  LoadLedger::Entry entry = ledger_.Take(WorkerId{0}, 40, /*choices=*/4);
+  EXPECT_EQ(load().in_flight, 1);
+  EXPECT_EQ(load().waiting, 4);
+  EXPECT_EQ(load().queued_tokens, 40) << "of one prompt";
+  entry.Accept(2);
+  ledger_.Update(WorkerId{0}, LoadOf(2, 4, 0, 0));
+  EXPECT_EQ(load().waiting, 0);
+  { const LoadLedger::Entry ended = std::move(entry); }
+  EXPECT_EQ(load().running, 0);
+}
+
 TEST_F(LoadLedgerOfOneTest, AnOldLoadChangesNothing) {
   ledger_.Update(WorkerId{0}, LoadOf(9, 5, 0, 0));
   ledger_.Update(WorkerId{0}, LoadOf(8, 1, 0, 0));
@@ -120,12 +153,18 @@ TEST_F(LoadLedgerOfOneTest, ShowsWhatTheWorkerHasAndWhatIsOnItsWay) {
     bool told = false;     // that it was accepted
   };
   std::mt19937 random(5);
+  struct Gone {
+    int64_t tokens;
+    uint64_t arrived, ended;  // versions
+    bool known;               // that the latest load counted it, when it ended
+  };
   std::vector<Call> calls;
+  std::vector<Gone> gone;
   uint64_t version = 0;
   uint64_t seen = 0;  // version of the latest load
   for (int step = 0; step < 20000; ++step) {
     Call* const call = calls.empty() ? nullptr : &calls[random() % calls.size()];
-    switch (random() % 4) {
+    switch (random() % 5) {
       case 0: {
         const auto tokens = static_cast<int64_t>(random() % 100);
         calls.push_back({.entry = ledger_.Take(WorkerId{0}, tokens), .tokens = tokens});
@@ -140,8 +179,13 @@ TEST_F(LoadLedgerOfOneTest, ShowsWhatTheWorkerHasAndWhatIsOnItsWay) {
         }
         break;
       case 3: {
-        // Calls end with a load, so that what the worker told last stays true.
-        if (call != nullptr && random() % 2 == 0) calls.erase(calls.begin() + (call - calls.data()));
+        if (call == nullptr || call->arrived == 0) break;
+        gone.push_back({call->tokens, call->arrived, ++version, call->told && call->arrived <= seen});
+        call->entry.End(version);
+        calls.erase(calls.begin() + (call - calls.data()));
+        break;
+      }
+      case 4: {
         api::Load load;
         load.load_version = seen = ++version;
         for (const Call& one : calls) {
@@ -160,6 +204,11 @@ TEST_F(LoadLedgerOfOneTest, ShowsWhatTheWorkerHasAndWhatIsOnItsWay) {
           (one.arrived != 0 && one.arrived <= seen ? 1 : 0) + (one.told && one.arrived <= seen ? 0 : 1);
       waiting += times;
       tokens += times * one.tokens;
+    }
+    for (const Gone& one : gone) {
+      if (one.arrived > seen || one.ended <= seen) continue;  // not in the latest load
+      waiting += one.known ? 0 : 1;
+      tokens += one.tokens;
     }
     ASSERT_EQ(load().waiting, waiting) << "step " << step;
     ASSERT_EQ(load().queued_tokens, tokens) << "step " << step;

@@ -98,6 +98,23 @@ TEST_F(PrefixCostTest, DecodingPullsAwayFromALoadedWorker) {
   EXPECT_EQ(Worker(), 0) << "one token is soon done";
 }
 
+TEST_F(PrefixCostTest, EveryChoiceHasItsPrice) {
+  AddWorkers(2);
+  Hold(0, 60);
+  picture_.load(0).running = 1;
+  picture_.load(0).context_tokens = 1000;
+  EXPECT_EQ(Worker(), 0);
+  request_.choices = 16;
+  EXPECT_EQ(Worker(), 1) << "sixteen more in each step of the one that decodes there";
+  Hold(1, 60);
+  picture_.load(0).running = 0;
+  picture_.load(0).context_tokens = 0;
+  // Room for one choice's output, not for sixteen.
+  picture_.load(0).free_blocks = 150;
+  picture_.worker(0).total_blocks = 200;
+  EXPECT_EQ(Worker(), 1);
+}
+
 TEST_F(PrefixCostTest, OurOwnOpenCallsCountBeforeTheWorkerTellsOfThem) {
   AddWorkers(2);
   Hold(0, 30);
