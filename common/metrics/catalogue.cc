@@ -92,6 +92,7 @@ constexpr Metric kCatalogue[] = {
      "Uncached prompt tokens waiting at the router"},
     {"qanat_router_queue_duration_seconds", Type::kHistogram, "class", Buckets::kLatency,
      "Time in the router's queue"},
+    {"qanat_router_redirects_total", Type::kCounter, "reason", Buckets::kNone, "full, cold, draining"},
     {"qanat_router_refusals_total", Type::kCounter, "reason", Buckets::kNone,
      "queue_full, tokens_full, bytes_full, tenant_limit, deadline, no_worker, invalid, unauthenticated, "
      "never_fits"},

@@ -1,17 +1,14 @@
 #include "router/admission/admission.h"
 
-#include <chrono>
 #include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/error.h"
+#include "common/base/retry_after.h"
 
 namespace qanat::router {
 namespace {
-
-// Requests last seconds: by then some have ended.
-constexpr std::chrono::milliseconds kRetryAfter{1000};
 
 absl::Status Full(const char* what, int64_t limit, std::string_view reason) {
   return WithRetryAfter(WithReason(absl::ResourceExhaustedError(absl::StrCat(

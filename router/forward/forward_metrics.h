@@ -18,6 +18,8 @@ class ForwardMetrics {
   virtual void OnDecision(std::string_view outcome, Duration took) {}
   // `hit_tokens`: of the prompt, expected in the worker's cache.
   virtual void OnDispatch(const std::string& worker, int32_t prompt_tokens, int32_t hit_tokens) {}
+  // A worker did not take a call: "full" or "draining".
+  virtual void OnRedirect(std::string_view reason) {}
   // By how much the first token came later than the decision expected.
   virtual void OnFirstToken(Duration late) {}
   // One message on its way to the caller.

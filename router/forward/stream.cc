@@ -8,14 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/retry_after.h"
 
 namespace qanat::router {
 namespace {
 
+// Two redirects, or two losses, at most.
 constexpr int kMaxAttempts = 3;
-// Without a queue of its own the router can only guess when a worker has room again.
-constexpr std::chrono::milliseconds kRetryAfter{1000};
-
 bool IsWorkerLost(const absl::Status& status) { return ReasonOf(status) == kWorkerLost; }
 bool IsDraining(const absl::Status& status) { return ReasonOf(status) == kWorkerDraining; }
 
@@ -58,6 +57,9 @@ class Stream::Attempt final : public CallSink {
   void OnEnd(const absl::Status& status, uint64_t load_version) override {
     stream_->OnEnd(number_, status, load_version);
   }
+  void OnRedirect(Redirect why, const absl::Status& status) override {
+    stream_->OnEnd(number_, status, 0, why);
+  }
 
  private:
   const std::shared_ptr<Stream> stream_;  // shared: the link keeps the stream alive until the call's end
@@ -83,6 +85,7 @@ Stream::Stream(const Parts& parts, ForwardRequest request, std::shared_ptr<Strea
       !request.request.bypass_prefix_cache() && !request.request.output().has_prompt_logprobs();
   if (reads_cache) route_.hashes = blocks_;
   route_.prompt_tokens = prompt_tokens_;
+  route_.choices = static_cast<int32_t>(choices_.size());
   route_.max_new_tokens = request.request.stopping().max_tokens();
   route_.salt = request.request.sampling().seed();
   route_.index = &parts_.cluster.index();
@@ -147,7 +150,7 @@ absl::StatusOr<Stream::Chosen> Stream::Choose() {
     parts_.metrics.OnDecision("route", took);
     const Route& route = std::get<Route>(decision);
     std::optional<Dispatch> dispatch =
-        parts_.cluster.TryDispatch(route.worker, prompt_tokens_ - route.hit_tokens, blocks_);
+        parts_.cluster.TryDispatch(route.worker, prompt_tokens_ - route.hit_tokens, blocks_, route_.choices);
     if (dispatch.has_value()) {
       LogDecision(dispatch->address, route, prompt_tokens_, took);
       return Chosen{*std::move(dispatch), route, now};
@@ -242,7 +245,8 @@ void Stream::OnResponse(int number, v1::GenerateResponse response) {
   sink_->OnResponse(std::move(response), tokens);
 }
 
-void Stream::OnEnd(int number, const absl::Status& status, uint64_t load_version) {
+void Stream::OnEnd(int number, const absl::Status& status, uint64_t load_version,
+                   std::optional<Redirect> redirect) {
   std::optional<Dispatch> ended;  // leaves the ledger outside the lock
   bool again = false;
   std::vector<v1::GenerateResponse> last_words;
@@ -251,8 +255,11 @@ void Stream::OnEnd(int number, const absl::Status& status, uint64_t load_version
     if (number != attempt_ || !dispatch_.has_value()) return;
     ended = std::move(dispatch_);
     dispatch_.reset();
-    again = MayTryAgain(status);
+    again = MayTryAgain(status, redirect.has_value());
     if (!again && IsWorkerLost(status) && passed_on_) last_words = LastWords(ended->address);
+  }
+  if (redirect.has_value()) {
+    parts_.metrics.OnRedirect(*redirect == Redirect::kDraining ? "draining" : "full");
   }
   if (IsDraining(status)) parts_.cluster.MarkDraining(ended->entry.worker());
   parts_.cluster.End(*std::move(ended), load_version);
@@ -261,9 +268,10 @@ void Stream::OnEnd(int number, const absl::Status& status, uint64_t load_version
   Finish(status);
 }
 
-bool Stream::MayTryAgain(const absl::Status& status) const {
+bool Stream::MayTryAgain(const absl::Status& status, bool redirected) const {
   if (passed_on_ || cancelled_ || attempt_ >= kMaxAttempts) return false;
-  if (IsWorkerLost(status)) return true;
+  if (IsWorkerLost(status) || redirected) return true;
+  // A worker of an earlier release does not say that another may take it.
   return !accepted_ && (absl::IsUnavailable(status) || absl::IsResourceExhausted(status));
 }
 

@@ -73,9 +73,11 @@ class Stream final : public ForwardedStream, public std::enable_shared_from_this
   // Of attempt `number`.
   void OnAccepted(int number, uint64_t load_version) EXCLUDES(mu_);
   void OnResponse(int number, v1::GenerateResponse response) EXCLUDES(mu_);
-  void OnEnd(int number, const absl::Status& status, uint64_t load_version) EXCLUDES(mu_);
+  // `redirect`: the worker did not take it.
+  void OnEnd(int number, const absl::Status& status, uint64_t load_version,
+             std::optional<Redirect> redirect = std::nullopt) EXCLUDES(mu_);
 
-  bool MayTryAgain(const absl::Status& status) const REQUIRES(mu_);
+  bool MayTryAgain(const absl::Status& status, bool redirected) const REQUIRES(mu_);
   // The `finish` ERROR of each choice that had not finished, for callers of a worker that was lost.
   std::vector<v1::GenerateResponse> LastWords(const std::string& worker) REQUIRES(mu_);
 

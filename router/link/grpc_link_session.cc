@@ -17,6 +17,18 @@ absl::Status WorkerLost() {
   return WithReason(absl::UnavailableError("the connection to the worker broke"), kWorkerLost);
 }
 
+void DeliverEnd(CallSink& sink, const cluster::v1::CallEnd& end) {
+  const absl::Status status = api::FromCallEnd(end);
+  switch (end.redirect()) {
+    case cluster::v1::REDIRECT_FULL:
+      return sink.OnRedirect(Redirect::kFull, status);
+    case cluster::v1::REDIRECT_DRAINING:
+      return sink.OnRedirect(Redirect::kDraining, status);
+    default:  // none, or of a later release: the status says enough
+      return sink.OnEnd(status, end.load_version());
+  }
+}
+
 void Deliver(CallSink& sink, cluster::v1::CallEvent& event) {
   switch (event.event_case()) {
     case cluster::v1::CallEvent::kAccepted:
@@ -24,7 +36,7 @@ void Deliver(CallSink& sink, cluster::v1::CallEvent& event) {
     case cluster::v1::CallEvent::kResponse:
       return sink.OnResponse(std::move(*event.mutable_response()));
     case cluster::v1::CallEvent::kEnd:
-      return sink.OnEnd(api::FromCallEnd(event.end()), event.end().load_version());
+      return DeliverEnd(sink, event.end());
     case cluster::v1::CallEvent::EVENT_NOT_SET:
       return;  // of a later release
   }

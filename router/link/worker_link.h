@@ -73,6 +73,9 @@ class LinkObserver {
   virtual void OnSign() = 0;
 };
 
+// Why a worker did not take a call that another one may take.
+enum class Redirect : uint8_t { kFull, kDraining };
+
 // What: hears what becomes of one call. Threads: the link's, one call at a time; must not block.
 class CallSink {
  public:
@@ -83,6 +86,8 @@ class CallSink {
   // The last one, exactly once. UNAVAILABLE with reason kWorkerLost when the connection broke.
   // `load_version`: of the worker's load without this call; 0: it never counted it, or was lost.
   virtual void OnEnd(const absl::Status& status, uint64_t load_version) = 0;
+  // Instead of all others: the worker did not take the call. `status`: in its own words, for the caller.
+  virtual void OnRedirect(Redirect why, const absl::Status& status) = 0;
 };
 
 struct WorkerCall {

@@ -1,10 +1,10 @@
 #include "router/service/generate_call.h"
 
-#include <chrono>
 #include <utility>
 
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/retry_after.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/options.h"
 #include "common/rpc/status.h"
@@ -19,8 +19,6 @@ constexpr size_t kLittleBytes = 16 << 10;
 
 // Until tenants are told apart by their credentials.
 constexpr std::string_view kDefaultTenant = "default";
-constexpr std::chrono::milliseconds kRetryAfter{1000};
-
 double Milliseconds(Duration duration) { return Seconds(duration) * 1e3; }
 
 }  // namespace

@@ -1,11 +1,11 @@
 #include "router/service/inference_service.h"
 
-#include <chrono>
 #include <utility>
 #include <vector>
 
 #include "common/api/generate.h"
 #include "common/base/error.h"
+#include "common/base/retry_after.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/status.h"
 #include "router/cluster/served_model.h"
@@ -13,8 +13,6 @@
 
 namespace qanat::router {
 namespace {
-
-constexpr std::chrono::milliseconds kRetryAfter{1000};
 
 absl::Status TokenizeText(const Cluster& cluster, const v1::TokenizeRequest& request,
                           v1::TokenizeResponse& response) {

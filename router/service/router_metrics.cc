@@ -8,6 +8,7 @@ namespace {
 
 constexpr const char* kClasses[] = {"interactive", "standard", "batch"};  // by api::Priority
 constexpr const char* kOutcomes[] = {"route", "wait", "reject"};
+constexpr const char* kRedirects[] = {"full", "draining"};
 constexpr const char* kRefusals[] = {"queue_full", "tokens_full", "bytes_full", "deadline",
                                      "no_worker",  "invalid",     "never_fits"};
 
@@ -58,6 +59,9 @@ RouterMetrics::RouterMetrics(metrics::Exporter& exporter, std::string_view polic
   }
   for (const char* reason : kRefusals) {
     refusals_.emplace(reason, exporter.GetCounter("qanat_router_refusals_total", {reason}));
+  }
+  for (const char* reason : kRedirects) {
+    redirects_.emplace(reason, exporter.GetCounter("qanat_router_redirects_total", {reason}));
   }
 }
 
@@ -111,6 +115,10 @@ void RouterMetrics::OnDispatch(const std::string& worker, int32_t prompt_tokens,
   series.dispatches.Add();
   series.expected_hit_tokens.Add(hit_tokens);
   prompt_tokens_.Add(prompt_tokens);
+}
+
+void RouterMetrics::OnRedirect(std::string_view reason) {
+  if (const auto found = redirects_.find(reason); found != redirects_.end()) found->second.Add();
 }
 
 void RouterMetrics::OnRelayed(int32_t tokens) {

@@ -53,6 +53,7 @@ class RouterMetrics final : public ForwardMetrics {
   void OnDecision(std::string_view outcome, Duration took) override EXCLUDES(mu_);
   void OnDispatch(const std::string& worker, int32_t prompt_tokens, int32_t hit_tokens) override
       EXCLUDES(mu_);
+  void OnRedirect(std::string_view reason) override;
   void OnFirstToken(Duration late) override { ttft_error_.Observe(Seconds(late)); }
   void OnRelayed(int32_t tokens) override;
   void OnCachedTokens(const std::string& worker, int32_t tokens) override EXCLUDES(mu_);
@@ -73,9 +74,10 @@ class RouterMetrics final : public ForwardMetrics {
   metrics::Counter prompt_tokens_;
   metrics::Histogram ttft_error_;
   metrics::Counter relay_cpu_;
-  std::vector<QueueSeries> queues_;                                // by api::Priority
-  std::map<std::string, metrics::Counter, std::less<>> outcomes_;  // constant after construction
-  std::map<std::string, metrics::Counter, std::less<>> refusals_;  // constant after construction
+  std::vector<QueueSeries> queues_;                                 // by api::Priority
+  std::map<std::string, metrics::Counter, std::less<>> outcomes_;   // constant after construction
+  std::map<std::string, metrics::Counter, std::less<>> refusals_;   // constant after construction
+  std::map<std::string, metrics::Counter, std::less<>> redirects_;  // constant after construction
 
   Mutex mu_;
   std::map<std::string, ModelSeries> models_ GUARDED_BY(mu_);

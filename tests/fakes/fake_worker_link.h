@@ -115,12 +115,10 @@ class FakeWorkerLink final : public router::WorkerLink {
     Sink(id)->OnResponse(std::move(response));
   }
   void End(router::CallId id, const absl::Status& status, uint64_t load_version = 0) {
-    const std::shared_ptr<router::CallSink> sink = Sink(id);
-    {
-      MutexLock lock(mu_);
-      calls_.erase(id);
-    }
-    sink->OnEnd(status, load_version);
+    Take(id)->OnEnd(status, load_version);
+  }
+  void Redirect(router::CallId id, router::Redirect why, const absl::Status& status) {
+    Take(id)->OnRedirect(why, status);
   }
 
  private:
@@ -132,6 +130,13 @@ class FakeWorkerLink final : public router::WorkerLink {
   std::shared_ptr<router::CallSink> Sink(router::CallId id) const {
     MutexLock lock(mu_);
     return calls_.at(id).sink;
+  }
+  std::shared_ptr<router::CallSink> Take(router::CallId id) {
+    MutexLock lock(mu_);
+    const auto found = calls_.find(id);
+    std::shared_ptr<router::CallSink> sink = std::move(found->second.sink);
+    calls_.erase(found);
+    return sink;
   }
   void Lose() {
     std::map<router::CallId, OpenCall> lost;

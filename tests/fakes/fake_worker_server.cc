@@ -214,7 +214,9 @@ void FakeWorkerServer::OnStart(const cluster::v1::StartCall& start, Stream& stre
     return event;
   };
   if (options_.mode == Mode::kRefuse) {
-    *add().mutable_end() = api::ToCallEnd(options_.refusal);
+    cluster::v1::CallEnd& end = *add().mutable_end();
+    end = api::ToCallEnd(options_.refusal);
+    end.set_redirect(options_.redirect);
   } else {
     add().mutable_accepted()->set_load_version(++load_version_);
   }

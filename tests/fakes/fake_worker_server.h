@@ -33,6 +33,7 @@ class FakeWorkerServer final : public cluster::v1::WorkerService::Service {
     Mode mode = Mode::kEcho;
     std::string listen = "127.0.0.1:0";
     absl::Status refusal = {};
+    cluster::v1::Redirect redirect = cluster::v1::REDIRECT_UNSPECIFIED;  // with the refusal
     std::string sha256 = {};  // of the tokenizer, when not the right one
     bool watch = true;        // false: UNIMPLEMENTED, as a worker of an earlier release
   };

@@ -20,6 +20,7 @@ struct Call {
   std::shared_ptr<const v1::GenerateRequest> request;
   hash::Namespace cache_namespace{};
   std::optional<Time> deadline;
+  bool may_redirect = false;  // a router asks, which may know of another worker
 };
 
 // Encodes the prompt, which may be costly, and checks what needs its tokens. Without the sink. REQUIRES:

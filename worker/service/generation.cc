@@ -1,7 +1,6 @@
 #include "worker/service/generation.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <string>
 #include <utility>
@@ -9,8 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/api/duration_proto.h"
 #include "common/base/error.h"
+#include "common/base/retry_after.h"
 #include "common/base/status_macros.h"
 #include "worker/service/build_request.h"
+#include "worker/service/redirect.h"
 #include "worker/service/request_log.h"
 
 namespace qanat::service {
@@ -26,8 +27,6 @@ constexpr int32_t kMostUntoldTokens = 1024;
 constexpr int32_t kFewestUntoldTokens = 16;
 // One message at most, with room for what is appended last and for what a last message holds besides.
 constexpr size_t kMaxMessageBytes = (1 << 20) - (64 << 10);
-constexpr std::chrono::milliseconds kRetryAfter(500);
-
 v1::FinishReason ToProto(engine::EndReason reason) {
   switch (reason) {
     case engine::EndReason::kStop:
@@ -186,7 +185,8 @@ void Generation::Advance() {
     if (!refused.has_value() && !accepted_.has_value()) return;
   }
   if (refused.has_value()) {
-    context_.metrics.OnRefused(*refused);
+    if (call_.may_redirect) redirect_ = RedirectOf(*refused);
+    context_.metrics.OnRefused(*refused, redirect_);
     return End(*std::move(refused));
   }
   for (size_t i = 0; i < choices_.size(); ++i) AdvanceChoice(i);

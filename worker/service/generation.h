@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/hash/block_hash.h"
+#include "qanat/cluster/v1/worker.pb.h"
 #include "qanat/v1/inference.pb.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/request.h"
@@ -68,6 +69,8 @@ class Generation final : public std::enable_shared_from_this<Generation> {
   bool HasMore() const;
   // REQUIRES: HasResponse().
   v1::GenerateResponse TakeResponse();
+  // Of a call that was refused and may find a place at another worker. REQUIRES: end() is set.
+  cluster::v1::Redirect redirect() const { return redirect_; }
   // Set when the response to be taken now, if there is one, is the last.
   std::optional<absl::Status> end() const { return ready_.size() <= 1 ? end_ : std::nullopt; }
 
@@ -124,6 +127,7 @@ class Generation final : public std::enable_shared_from_this<Generation> {
   std::deque<v1::GenerateResponse> ready_;  // complete, in order; the call's last one ends it
   std::optional<absl::Status> end_;
   uint64_t end_load_version_ = 0;
+  cluster::v1::Redirect redirect_ = cluster::v1::REDIRECT_UNSPECIFIED;
 };
 
 }  // namespace qanat::service

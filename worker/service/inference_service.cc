@@ -1,6 +1,5 @@
 #include "worker/service/inference_service.h"
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "common/api/generate.h"
 #include "common/api/unknown_fields.h"
 #include "common/base/error.h"
+#include "common/base/retry_after.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/status.h"
 #include "grpcpp/server_context.h"
@@ -16,8 +16,6 @@
 
 namespace qanat::service {
 namespace {
-
-constexpr std::chrono::milliseconds kRetryAfter(500);
 
 // Answers the call with what `compute` returns, on `pool`.
 grpc::ServerUnaryReactor* AnswerOn(TaskPool& pool, grpc::CallbackServerContext& call,

@@ -104,6 +104,7 @@ absl::Status SessionReactor::HandleStart(const std::shared_ptr<cluster::v1::Sess
   Call made;
   made.request = std::shared_ptr<const v1::GenerateRequest>(request, &start.request());
   made.cache_namespace = *ns;
+  made.may_redirect = true;
   if (start.has_timeout()) made.deadline = context_.clock.Now() + api::FromProto(start.timeout());
   call->generation->Start(std::move(made));
   return absl::OkStatus();
@@ -209,6 +210,7 @@ void SessionReactor::AddEvents(SessionCall& call) {
   event.set_call_id(call.id);
   *event.mutable_end() = api::ToCallEnd(*generation.end());
   event.mutable_end()->set_load_version(generation.end_load_version());
+  event.mutable_end()->set_redirect(generation.redirect());
   call.told_end = true;
   MutexLock lock(mu_);
   calls_.erase(call.id);

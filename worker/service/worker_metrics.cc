@@ -57,7 +57,8 @@ WorkerMetrics::WorkerMetrics(metrics::Exporter& e, const std::string& model)
   for (const char* reason : {"stop", "length", "cancelled", "deadline", "error"}) {
     ends_.emplace(reason, e.GetCounter("qanat_worker_requests_total", {model, reason}));
   }
-  for (const char* reason : {"queue_full", "tokens_full", "never_fits", "deadline", "invalid", "draining"}) {
+  for (const char* reason :
+       {"queue_full", "tokens_full", "never_fits", "deadline", "invalid", "draining", "redirect_full"}) {
     refusals_.emplace(reason, e.GetCounter("qanat_worker_refusals_total", {model, reason}));
   }
 }
@@ -89,8 +90,9 @@ void WorkerMetrics::OnAccepted(int32_t prompt_tokens) {
   request_prompt_tokens_.Observe(prompt_tokens);
 }
 
-void WorkerMetrics::OnRefused(const absl::Status& status) {
-  const auto it = refusals_.find(RefusalLabel(status));
+void WorkerMetrics::OnRefused(const absl::Status& status, cluster::v1::Redirect redirect) {
+  const bool full = redirect == cluster::v1::REDIRECT_FULL;
+  const auto it = refusals_.find(full ? "redirect_full" : RefusalLabel(status));
   if (it != refusals_.end()) it->second.Add();
 }
 

@@ -9,6 +9,7 @@
 #include "common/api/worker_info.h"
 #include "common/base/clock.h"
 #include "common/metrics/exporter.h"
+#include "qanat/cluster/v1/worker.pb.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/engine_metrics.h"
 #include "worker/engine/request.h"
@@ -29,7 +30,8 @@ class WorkerMetrics final : public engine::EngineMetrics {
 
   // The service's side.
   void OnAccepted(int32_t prompt_tokens);
-  void OnRefused(const absl::Status& status);
+  // `redirect`: what a router was told, if it was one that asked.
+  void OnRefused(const absl::Status& status, cluster::v1::Redirect redirect);
   void OnFirstToken(Duration since_arrival);
   void OnDelivered(int32_t tokens);
   void OnEnded(const engine::Outcome& outcome, Duration total);
@@ -45,8 +47,8 @@ class WorkerMetrics final : public engine::EngineMetrics {
   std::map<std::string, metrics::Counter, std::less<>> refusals_;  // by reason
 };
 
-// The label under which a refusal counts: "queue_full", "tokens_full", "never_fits", "deadline", "draining"
-// or "invalid". Empty for what is no refusal: the caller left.
+// The label under which a refusal of ours counts: "queue_full", "tokens_full", "never_fits", "deadline",
+// "draining" or "invalid". Empty for what is no refusal: the caller left.
 std::string_view RefusalLabel(const absl::Status& status);
 
 // Adds what is read at each scrape (running, waiting, blocks) and the worker's facts. `engine` outlives the

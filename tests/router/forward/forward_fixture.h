@@ -61,6 +61,10 @@ class RecordingForwardMetrics final : public ForwardMetrics {
     expected_hits_.push_back(hit_tokens);
     dispatches_.emplace_back(worker, prompt_tokens);
   }
+  void OnRedirect(std::string_view reason) override {
+    MutexLock lock(mu_);
+    redirects_.emplace_back(reason);
+  }
   void OnFirstToken(Duration late) override {
     MutexLock lock(mu_);
     late_.push_back(late);
@@ -86,6 +90,10 @@ class RecordingForwardMetrics final : public ForwardMetrics {
     MutexLock lock(mu_);
     return expected_hits_;
   }
+  std::vector<std::string> redirects() const {
+    MutexLock lock(mu_);
+    return redirects_;
+  }
   std::vector<Duration> late() const {
     MutexLock lock(mu_);
     return late_;
@@ -102,6 +110,7 @@ class RecordingForwardMetrics final : public ForwardMetrics {
  private:
   mutable Mutex mu_;
   std::vector<std::string> outcomes_ GUARDED_BY(mu_);
+  std::vector<std::string> redirects_ GUARDED_BY(mu_);
   std::vector<std::pair<std::string, int32_t>> dispatches_ GUARDED_BY(mu_);
   std::vector<int32_t> expected_hits_ GUARDED_BY(mu_);
   std::vector<Duration> late_ GUARDED_BY(mu_);

@@ -224,6 +224,39 @@ TEST_F(ForwarderTest, ARefusalForWantOfRoomGoesToAnotherWorker) {
   EXPECT_EQ(RetryAfterOf(sink_->ends()[0]), std::chrono::milliseconds(5));
 }
 
+TEST_F(ForwarderTest, ARedirectedRequestGoesToTwoMoreWorkersAtMost) {
+  AddWorkers(4);
+  Start(MakeRequest());
+  for (size_t worker = 0; worker < 3; ++worker) {
+    EXPECT_THAT(sink_->ends(), IsEmpty());
+    links_[worker]->Redirect(Only(worker), Redirect::kFull, Full());
+  }
+  EXPECT_THAT(links_[3]->Ids(), IsEmpty());
+  EXPECT_THAT(sink_->ends(), ElementsAre(Full())) << "the worker's own words";
+  EXPECT_EQ(RetryAfterOf(sink_->ends()[0]), std::chrono::milliseconds(5));
+  EXPECT_THAT(metrics_.redirects(), ElementsAre("full", "full", "full"));
+  for (size_t worker = 0; worker < 4; ++worker) EXPECT_EQ(InFlight(worker), 0);
+}
+
+TEST_F(ForwarderTest, AWorkerThatRedirectsBecauseItLeavesGetsNothingNew) {
+  AddWorkers(2);
+  Start(MakeRequest());
+  links_[0]->Redirect(Only(0), Redirect::kDraining, Draining());
+  EXPECT_EQ(links_[1]->Ids().size(), 1u);
+  EXPECT_EQ(cluster_.Snapshot().worker(WorkerId{0}).state, WorkerState::kDraining);
+  EXPECT_THAT(metrics_.redirects(), ElementsAre("draining"));
+}
+
+TEST_F(ForwarderTest, ACancelledRequestIsNotRedirected) {
+  AddWorkers(2);
+  Start(MakeRequest());
+  const CallId id = Only(0);
+  stream_->Cancel();
+  links_[0]->Redirect(id, Redirect::kFull, Full());
+  EXPECT_THAT(links_[1]->Ids(), IsEmpty());
+  EXPECT_EQ(sink_->ends().size(), 1u);
+}
+
 TEST_F(ForwarderTest, ADrainingWorkerIsLeftByThisRequestAndTheNext) {
   AddWorkers(2);
   Start(MakeRequest());

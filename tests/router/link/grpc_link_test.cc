@@ -121,6 +121,9 @@ class RecordingCall final : public CallSink {
     journal_.Add(name_ + " end " + absl::StatusCodeToString(status.code()) + " " + ReasonOf(status) +
                  (load_version == 0 ? "" : "v" + std::to_string(load_version)));
   }
+  void OnRedirect(Redirect why, const absl::Status& status) override {
+    journal_.Add(name_ + (why == Redirect::kDraining ? " draining " : " full ") + ReasonOf(status));
+  }
 
  private:
   Journal& journal_;
@@ -202,6 +205,14 @@ TEST_F(GrpcLinkTest, AnErrorKeepsItsReasonAndHint) {
                  .refusal = WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL")});
   Start("a", Prompt("x"));
   EXPECT_TRUE(journal_.Await("a end RESOURCE_EXHAUSTED QUEUE_FULL"));
+}
+
+TEST_F(GrpcLinkTest, ARedirectIsNoEnd) {
+  OpenReadyLink({.mode = FakeWorkerServer::Mode::kRefuse,
+                 .refusal = WithReason(absl::ResourceExhaustedError("full"), "TOKENS_FULL"),
+                 .redirect = cluster::v1::REDIRECT_FULL});
+  Start("a", Prompt("x"));
+  EXPECT_TRUE(journal_.Await("a full TOKENS_FULL"));
 }
 
 TEST_F(GrpcLinkTest, CancelReachesTheWorker) {

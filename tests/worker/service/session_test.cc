@@ -236,7 +236,7 @@ TEST_F(SessionTest, ACallsRefusalIsItsOwnEnd) {
   for (uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(ReadUntilEnd(*stream, id, heard));
   EXPECT_EQ(FieldOf(heard.call(1).status), "cache_namespace");
   EXPECT_EQ(FieldOf(heard.call(2).status), "sampling.top_p");
-  EXPECT_EQ(heard.call(3).status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(heard.call(3).status.code(), absl::StatusCode::kDeadlineExceeded) << "and no worker could help";
   EXPECT_TRUE(heard.call(4).status.ok());
   for (uint64_t id = 1; id <= 3; ++id) EXPECT_FALSE(heard.accepted(id));
   stream->WritesDone();
@@ -300,6 +300,58 @@ TEST_F(SessionTest, TellsItsFactsAndHandsOutItsTokenizer) {
   const auto tokenizer = text::Tokenizer::Create(*api::FromProto(proto));
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   EXPECT_EQ((*tokenizer)->Fingerprint(), worker_.tokenizer().Fingerprint());
+}
+
+// A24 for routers: eight times what the worker takes, and a step that does not end. Everybody is answered all
+// the same, so nobody waits for a step.
+TEST(SessionOverloadTest, WhoFindsNoPlaceIsRedirectedWhileAStepDoesNotEnd) {
+  FixtureOptions options;
+  options.max_seqs = 2;
+  options.queue_requests = 14;
+  ScriptedRunner runner(fakes::ByteToken('x'));
+  Worker worker(runner, options);
+  const auto stub = cluster::WorkerService::NewStub(worker.Connect());
+  grpc::ClientContext context;
+  const auto stream = stub->Session(&context);
+  runner.Allow(0);
+  ASSERT_TRUE(stream->Write(Start(1, 1, 3)));
+  runner.WaitUntilHeld();  // it has left the queue, and runs for ever
+  constexpr uint64_t kCalls = 8 * 16;
+  for (uint64_t id = 2; id <= kCalls; ++id) ASSERT_TRUE(stream->Write(Start(id, id, 3)));
+  HeardCalls heard;
+  std::map<cluster::Redirect, int> redirects;
+  size_t accepted = 0;
+  while (accepted + heard.num_ended() < kCalls) {
+    cluster::SessionResponse message;
+    ASSERT_TRUE(stream->Read(&message));
+    heard.Add(message);
+    for (const cluster::CallEvent& event : message.events()) {
+      accepted += event.has_accepted();
+      if (event.has_end()) ++redirects[event.end().redirect()];
+    }
+  }
+  EXPECT_EQ(accepted, 15u) << "one runs, fourteen wait";
+  EXPECT_EQ(redirects[cluster::REDIRECT_FULL], 113);
+  for (uint64_t id = 2; id <= kCalls; ++id) {
+    if (!heard.ended(id)) continue;
+    EXPECT_EQ(ReasonOf(heard.call(id).status), "QUEUE_FULL");
+    EXPECT_TRUE(RetryAfterOf(heard.call(id).status).has_value());
+  }
+  EXPECT_THAT(
+      worker.Metrics(),
+      ::testing::HasSubstr("qanat_worker_refusals_total{model=\"tiny\",reason=\"redirect_full\"} 113\n"));
+  worker.engine().Drain();
+  ASSERT_TRUE(stream->Write(Start(900, 900, 3)));
+  cluster::SessionResponse last;
+  ASSERT_TRUE(stream->Read(&last));
+  ASSERT_TRUE(last.events(0).has_end());
+  EXPECT_EQ(last.events(0).end().redirect(), cluster::REDIRECT_DRAINING);
+  runner.Allow(-1);
+  for (cluster::SessionResponse message; heard.num_ended() < kCalls && stream->Read(&message);)
+    heard.Add(message);
+  EXPECT_EQ(heard.num_ended(), kCalls);
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
 }
 
 // A19 for routers: calls cut at random, some with the stream.
