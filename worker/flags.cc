@@ -71,7 +71,7 @@ void AddEngine(CLI::App& app, Flags& flags, Raw& raw) {
   cli::AddFlag(
       app, "sim-model", flags.sim_model,
       "how long steps of --device=sim take: JSON of `qanat bench fit --out`; default: as SmolLM2-135M\n"
-      "Q4_1 on one core of Zen 4");
+      "Q4_1 on two cores of Emerald Rapids");
   cli::AddFlag(app, "step-log", flags.step_log, "write each step to this CSV file, for `qanat bench fit`");
   cli::AddFlag(app, "threads", raw.threads, "compute threads; 0: all of the cpuset");
   cli::AddFlag(app, "kernels", flags.backend.kernels,

@@ -15,6 +15,7 @@ namespace {
 
 // Two redirects, or two losses, at most.
 constexpr int kMaxAttempts = 3;
+
 bool IsWorkerLost(const absl::Status& status) { return ReasonOf(status) == kWorkerLost; }
 bool IsDraining(const absl::Status& status) { return ReasonOf(status) == kWorkerDraining; }
 

@@ -95,7 +95,7 @@ std::vector<Scenario> RealScenarios(const Options& options, int32_t vocabulary) 
           MakeLadder(sizes, Lengths::kLogNormal, false, seed, vocabulary),
           MakeLadder(sizes, Lengths::kConstant, false, seed, vocabulary),
           MakeKvUse(long_prompts, seed, vocabulary),
-          claims::MakeSharedPrefix(options.quick ? 48 : 64, sizes.seats, seed, vocabulary)};
+          claims::MakeSharedPrefix(options.quick ? 64 : 128, sizes.seats, seed, vocabulary)};
 }
 
 std::vector<Scenario> SimScenarios(const Options& options, int32_t vocabulary) {

@@ -27,6 +27,7 @@ constexpr int32_t kMostUntoldTokens = 1024;
 constexpr int32_t kFewestUntoldTokens = 16;
 // One message at most, with room for what is appended last and for what a last message holds besides.
 constexpr size_t kMaxMessageBytes = (1 << 20) - (64 << 10);
+
 v1::FinishReason ToProto(engine::EndReason reason) {
   switch (reason) {
     case engine::EndReason::kStop:

@@ -1,8 +1,6 @@
 // Refusals that another worker may not repeat.
 #pragma once
 
-#include <optional>
-
 #include "absl/status/status.h"
 #include "qanat/cluster/v1/worker.pb.h"
 
