@@ -282,7 +282,13 @@ TEST_F(ErrorLawsTest, AFullQueueRefusesAtOnceWithAHintAndHoldsItsBounds) {
 TEST_F(ErrorLawsTest, AFullTextPoolRefusesWithAHint) {
   std::promise<void> gate;
   const auto opened = gate.get_future().share();
-  std::vector<std::unique_ptr<LawCall>> waiting;
+  // The pool's thread first: what it takes out of the queue leaves a place there.
+  std::promise<void> busy;
+  ASSERT_TRUE(rig_.text_pool.TryRun([&busy, opened] {
+    busy.set_value();
+    opened.wait();
+  }));
+  busy.get_future().wait();
   while (rig_.text_pool.TryRun([opened] { opened.wait(); })) {
   }
   for (int round = 0; round < 20; ++round) {
