@@ -13,9 +13,10 @@
 namespace qanat::backend {
 namespace {
 
-// Below this many elements an operation takes less time than waking a second thread does.
-constexpr int64_t kSerialElements = 8192;
-constexpr int kRowsATile = 8;
+// A tile of an operation on rows: a few microseconds of work. Less is not worth a second thread; were more left
+// to one, the others would fall asleep meanwhile, and waking them costs more than the operation.
+constexpr int kElementsATile = 4096;
+constexpr int kMaxRowsATile = 8;
 // A tile of a product: rows whose quantised input stays in a core's own cache, and a few panels, so that
 // there are enough tiles for all threads and yet one panel is computed while the next is fetched.
 constexpr int64_t kInputBytesATile = 320 << 10;
@@ -120,8 +121,8 @@ ThreadPool& CpuBackend::Threads() {
 
 template <typename Run>
 void CpuBackend::ForRows(int rows, int cols, const Run& run) {
-  const int step = int64_t{rows} * cols < kSerialElements ? rows : kRowsATile;
-  Threads().ParallelFor(CeilDiv(rows, std::max(step, 1)),
+  const int step = std::clamp(kElementsATile / std::max(cols, 1), 1, kMaxRowsATile);
+  Threads().ParallelFor(CeilDiv(rows, step),
                         [&](int tile, int) { run(tile * step, std::min(rows, (tile + 1) * step)); });
 }
 
@@ -284,7 +285,7 @@ void CpuBackend::RopeAndStoreKv(Activations qkv, int num_heads, Weight rope, int
     params.first_position = run.sequence->first_position;
     kernels_.rope_store(params, run.begin, run.end);
   };
-  const bool serial = int64_t{batch.num_rows} * qkv.cols < kSerialElements;
+  const bool serial = batch.num_rows * qkv.cols <= kElementsATile;
   const int tiles = serial ? 1 : static_cast<int>(runs_.size());
   Threads().ParallelFor(tiles, [&](int tile, int) {
     if (!serial) return run_one(runs_[tile]);
