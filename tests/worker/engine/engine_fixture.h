@@ -98,4 +98,59 @@ class EngineRig {
   std::unique_ptr<Engine> engine;
 };
 
+// One rig, with small options unless a test starts another.
+class EngineFixture : public testing::Test {
+ protected:
+  void Start(const EngineOptions& options) { rig_ = std::make_unique<EngineRig>(options); }
+  void StartWithOneSeat() {
+    EngineOptions options = SmallOptions();
+    options.max_seqs = 1;
+    Start(options);
+  }
+  EngineRig& rig() {
+    if (rig_ == nullptr) Start(SmallOptions());
+    return *rig_;
+  }
+  EngineSnapshot Snapshot() { return rig().engine->Snapshot(); }
+  static Request MakeRequest(int prompt, int max_tokens, TokenId first = 1) {
+    return EngineRig::MakeRequest(EngineRig::Prompt(prompt, first), max_tokens);
+  }
+  static fakes::RecordingSink& SinkOf(const Request& request) { return EngineRig::SinkOf(request); }
+  void Steps(int count) {
+    for (int i = 0; i < count; ++i) rig().Step();
+  }
+  void ExpectIdleAndClean() {
+    const EngineSnapshot snapshot = Snapshot();
+    EXPECT_EQ(snapshot.running, 0);
+    EXPECT_EQ(snapshot.waiting, 0);
+    EXPECT_EQ(snapshot.waiting_tokens, 0);
+    EXPECT_EQ(snapshot.referenced_blocks, 0);
+    EXPECT_EQ(snapshot.live_tokens, 0);
+    EXPECT_EQ(snapshot.free_blocks + snapshot.cached_blocks, snapshot.total_blocks);
+  }
+
+  // A pool for one and a half of the requests that follow.
+  void StartWithSmallPool() {
+    EngineOptions options = SmallOptions();
+    options.num_blocks = 10;
+    options.context_length = 40;
+    Start(options);
+  }
+  // Steps until `second` is preempted, whose id it returns. REQUIRES: both are of 8 + 30 tokens.
+  SequenceId Preempt(const Request& first, const Request& second) {
+    rig().Submit(first);
+    const SequenceId id = rig().Submit(second);
+    while (Snapshot().waiting == 2) rig().Step();
+    EXPECT_EQ(Snapshot().running, 2);
+    while (Snapshot().running == 2) rig().Step();
+    EXPECT_EQ(Snapshot().waiting, 1);
+    EXPECT_GE(Snapshot().waiting_tokens, 1) << "one is computed at least, others may be cached";
+    EXPECT_FALSE(SinkOf(second).ended());
+    return id;
+  }
+
+ private:
+  std::unique_ptr<EngineRig> rig_;
+};
+
 }  // namespace qanat::engine
