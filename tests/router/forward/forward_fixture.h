@@ -118,9 +118,9 @@ class RecordingForwardMetrics final : public ForwardMetrics {
   int relayed_ GUARDED_BY(mu_) = 0;
 };
 
-class ForwardTest : public testing::Test {
+class ForwardFixture : public testing::Test {
  protected:
-  ~ForwardTest() override { cluster_.Close(); }
+  ~ForwardFixture() override { cluster_.Close(); }
 
   // Adds workers that are ready.
   void AddWorkers(int count) {
@@ -160,6 +160,30 @@ class ForwardTest : public testing::Test {
   RecordingForwardMetrics metrics_;
   Forwarder forwarder_{cluster_, policy_, clock_, metrics_, hash::kPublicKey};
   std::vector<fakes::FakeWorkerLink*> links_;
+};
+
+// One caller, whom others may be beside.
+class CallerFixture : public ForwardFixture {
+ protected:
+  void Start(ForwardRequest request) { stream_ = forwarder_.Start(std::move(request), sink_); }
+  void StartAmong(int workers) {
+    AddWorkers(workers);
+    Start(MakeRequest());
+  }
+  // Another caller's.
+  void StartAnother(ForwardRequest request) {
+    forwarder_.Start(std::move(request), std::make_shared<RecordingStreamSink>());
+  }
+  void StartAnother() { StartAnother(MakeRequest()); }
+  // The only open call of a worker.
+  CallId Only(size_t worker) const {
+    const std::vector<CallId> ids = links_[worker]->Ids();
+    EXPECT_EQ(ids.size(), 1u) << "worker " << worker;
+    return ids.empty() ? 0 : ids.front();
+  }
+
+  const std::shared_ptr<RecordingStreamSink> sink_ = std::make_shared<RecordingStreamSink>();
+  std::shared_ptr<ForwardedStream> stream_;
 };
 
 }  // namespace qanat::router

@@ -12,7 +12,7 @@
 namespace qanat::router {
 namespace {
 
-class ForwarderRandomTest : public ForwardTest {
+class ForwarderRandomTest : public ForwardFixture {
  protected:
   struct Caller {
     std::shared_ptr<RecordingStreamSink> sink;
