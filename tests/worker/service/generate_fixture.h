@@ -13,6 +13,7 @@
 namespace qanat::service {
 
 inline constexpr uint64_t kSeed = 5;
+inline constexpr char kFire[] = "\xF0\x9F\x94\xA5";
 
 inline std::vector<TokenId> Bytes(std::string_view text) {
   std::vector<TokenId> ids;
@@ -52,12 +53,21 @@ class GenerateFixture : public ::testing::Test {
     return Generate(request, context);
   }
   Heard Generate(const v1::GenerateRequest& request, grpc::ClientContext& context) {
+    return ReadAll(*stub_->Generate(&context, request));
+  }
+  // What is left of a stream, up to its end.
+  static Heard ReadAll(grpc::ClientReader<v1::GenerateResponse>& reader) {
     Heard heard;
-    const auto reader = stub_->Generate(&context, request);
-    for (v1::GenerateResponse message; reader->Read(&message);) heard.messages.push_back(message);
-    heard.status = rpc::FromGrpc(reader->Finish());
+    for (v1::GenerateResponse message; reader.Read(&message);) heard.messages.push_back(message);
+    heard.status = rpc::FromGrpc(reader.Finish());
     ExpectLaws(heard);
     return heard;
+  }
+
+  // The model runs on, and nothing stays behind.
+  void ExpectAllEnds() {
+    runner_.Allow(-1);
+    EXPECT_TRUE(worker_->WaitUntilIdle());
   }
 
   ScriptedRunner runner_{fakes::ByteToken('x')};
