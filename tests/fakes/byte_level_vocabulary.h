@@ -34,35 +34,44 @@ inline std::string ToByteAlphabet(std::string_view bytes) {
   return text;
 }
 
-// A vocabulary of byte-level BPE, in this order: <|endoftext|>, <|im_start|>, <|im_end|> (control; eos is the
-// last, bos the one before), <tool> and </tool> (user-defined), the 256 bytes, one token for each merge.
-// `merges`: pairs of plain bytes, best first.
-inline text::Vocabulary ByteLevelVocabulary(const std::vector<std::pair<std::string, std::string>>& merges,
-                                            std::string pre = "smollm") {
+// Adds a token, unless it is there.
+inline void AddToken(text::Vocabulary& vocabulary, std::string token, text::TokenKind kind) {
+  auto& tokens = vocabulary.tokens;
+  if (std::find(tokens.begin(), tokens.end(), token) != tokens.end()) return;
+  tokens.push_back(std::move(token));
+  vocabulary.kinds.push_back(kind);
+}
+
+// The beginning of a vocabulary of byte-level BPE: <|endoftext|>, <|im_start|>, <|im_end|> (control; eos is
+// the last, bos the one before).
+inline text::Vocabulary ControlTokens(std::string pre = "smollm") {
   text::Vocabulary vocabulary;
   vocabulary.model = "gpt2";
   vocabulary.pre = std::move(pre);
-  const auto add = [&](std::string token, text::TokenKind kind) {
-    auto& tokens = vocabulary.tokens;
-    if (std::find(tokens.begin(), tokens.end(), token) != tokens.end()) return;
-    tokens.push_back(std::move(token));
-    vocabulary.kinds.push_back(kind);
-  };
-  for (const char* token : {"<|endoftext|>", "<|im_start|>", "<|im_end|>"})
-    add(token, text::TokenKind::kControl);
-  for (const char* token : {"<tool>", "</tool>"}) add(token, text::TokenKind::kUserDefined);
-  for (int byte = 0; byte < 256; ++byte) {
-    add(ToByteAlphabet(std::string(1, static_cast<char>(byte))), text::TokenKind::kNormal);
-  }
-  for (const auto& [left, right] : merges) {
-    vocabulary.merges.push_back(ToByteAlphabet(left) + " " + ToByteAlphabet(right));
-    add(ToByteAlphabet(left + right), text::TokenKind::kNormal);
+  for (const char* token : {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}) {
+    AddToken(vocabulary, token, text::TokenKind::kControl);
   }
   vocabulary.bos = 1;
   vocabulary.eos = 2;
   vocabulary.unk = 0;
   vocabulary.pad = 2;
   vocabulary.eog = {2};
+  return vocabulary;
+}
+
+// In this order: the control tokens, <tool> and </tool> (user-defined), the 256 bytes, one token for each
+// merge. `merges`: pairs of plain bytes, best first.
+inline text::Vocabulary ByteLevelVocabulary(const std::vector<std::pair<std::string, std::string>>& merges,
+                                            std::string pre = "smollm") {
+  text::Vocabulary vocabulary = ControlTokens(std::move(pre));
+  for (const char* token : {"<tool>", "</tool>"}) AddToken(vocabulary, token, text::TokenKind::kUserDefined);
+  for (int byte = 0; byte < 256; ++byte) {
+    AddToken(vocabulary, ToByteAlphabet(std::string(1, static_cast<char>(byte))), text::TokenKind::kNormal);
+  }
+  for (const auto& [left, right] : merges) {
+    vocabulary.merges.push_back(ToByteAlphabet(left) + " " + ToByteAlphabet(right));
+    AddToken(vocabulary, ToByteAlphabet(left + right), text::TokenKind::kNormal);
+  }
   return vocabulary;
 }
 

@@ -16,25 +16,11 @@ constexpr char kFire[] = "\xF0\x9F\x94\xA5";
 // Control tokens 0 to 2 (2 ends an answer), single bytes, and tokens that hold borders of characters and of
 // stops. No merges: prompts come as ids.
 text::Vocabulary TwentyTokens() {
-  text::Vocabulary vocabulary;
-  vocabulary.model = "gpt2";
-  vocabulary.pre = "smollm";
-  const auto add = [&](std::string token, text::TokenKind kind) {
-    vocabulary.tokens.push_back(std::move(token));
-    vocabulary.kinds.push_back(kind);
-  };
-  for (const char* token : {"<|endoftext|>", "<|im_start|>", "<|im_end|>"}) {
-    add(token, text::TokenKind::kControl);
-  }
+  text::Vocabulary vocabulary = fakes::ControlTokens();
   for (const char* bytes : {"a", "b", "c", "ab", "abc", "ca", "DEF", "D", "\xC3", "\xA9", "a\xC3", "\xF0",
                             "\x9F", "\x94", "\xA5", "\xF0\x9F", "\xA5 "}) {
-    add(fakes::ToByteAlphabet(bytes), text::TokenKind::kNormal);
+    fakes::AddToken(vocabulary, fakes::ToByteAlphabet(bytes), text::TokenKind::kNormal);
   }
-  vocabulary.bos = 1;
-  vocabulary.eos = 2;
-  vocabulary.unk = 0;
-  vocabulary.pad = 2;
-  vocabulary.eog = {2};
   return vocabulary;
 }
 
