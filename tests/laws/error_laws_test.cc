@@ -324,8 +324,7 @@ TEST_F(ErrorLawsTest, ADrainingWorkerIsUnavailableAndFinishesWhatItHas) {
 
 // What went wrong inside stays inside, whatever it says.
 TEST_F(ErrorLawsTest, AnInternalErrorTellsNothing) {
-  const std::vector<std::string> secrets = {"/home/models/secret.gguf", "10.0.0.7:5000", "my prompt",
-                                            "0x7ffd"};
+  const std::vector<std::string> secrets = {"/models/secret.gguf", "10.0.0.7:5000", "my prompt", "0x7ffd"};
   for (int round = 0; round < 200; ++round) {
     std::string message;
     for (int32_t i = 1 + Pick(random_, 5); i > 0; --i) {
