@@ -11,7 +11,7 @@
 #include "common/base/status_macros.h"
 #include "nlohmann/json.hpp"
 #include "tools/qanat/measure.h"
-#include "tools/qanat/workload.h"
+#include "tools/qanat/random_tokens.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/scheduler.h"
 #include "worker/engine/step_log.h"

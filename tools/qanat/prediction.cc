@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/virtual_clock.h"
 #include "tools/qanat/measure.h"
+#include "tools/qanat/random_tokens.h"
 #include "worker/engine/step_model_fit.h"
 #include "worker/sim/sim_model_runner.h"
 

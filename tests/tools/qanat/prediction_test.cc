@@ -2,6 +2,7 @@
 
 #include "common/base/virtual_clock.h"
 #include "gtest/gtest.h"
+#include "tools/qanat/random_tokens.h"
 #include "worker/sim/sim_model_runner.h"
 
 namespace qanat::tools {

@@ -5,6 +5,7 @@
 
 #include "common/base/virtual_clock.h"
 #include "gtest/gtest.h"
+#include "tools/qanat/random_tokens.h"
 #include "worker/sim/sim_model_runner.h"
 
 namespace qanat::tools {
@@ -130,25 +131,6 @@ TEST(WorkloadTest, ARunInVirtualTimeIsTheSameEachTime) {
   const WorkloadResult again = RunSimulated(workload, Options());
   EXPECT_TRUE(once.steps == again.steps);
   EXPECT_EQ(once.span, again.span);
-}
-
-// Against the distributions' own moments.
-TEST(WorkloadTest, RandomLengthsAreAsTheirNamesSay) {
-  RandomTokens random(5, kVocabulary);
-  constexpr int kDraws = 20000;
-  double sum = 0;
-  int below_median = 0, below_spread = 0;
-  for (int i = 0; i < kDraws; ++i) {
-    sum += random.Exponential(3);
-    const double length = random.LogNormal(100, 2);
-    below_median += length < 100;
-    below_spread += length < 200;
-  }
-  EXPECT_NEAR(sum / kDraws, 3, 0.1);
-  EXPECT_NEAR(below_median / static_cast<double>(kDraws), 0.5, 0.02);
-  EXPECT_NEAR(below_spread / static_cast<double>(kDraws), 0.841, 0.02);
-  EXPECT_EQ(RandomTokens(6, 10).Take(50), RandomTokens(6, 10).Take(50));
-  EXPECT_NE(RandomTokens(6, 10).Take(50), RandomTokens(7, 10).Take(50));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tools/qanat/random_tokens.h"
 
 namespace qanat::tools::claims {
 namespace {
