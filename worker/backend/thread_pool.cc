@@ -15,11 +15,11 @@ namespace {
 constexpr uint32_t kOpen = 1u << 15;
 constexpr uint32_t kInside = kOpen - 1;
 constexpr uint32_t kEpoch = 1u << 16;
-// Between loops, a helper's next work is a few microseconds away or there is none. At the end of a loop, the
-// caller waits for tiles in progress, of 10 to 100 us: sleeping would cost it its turn on a core that others
-// want, too.
-constexpr std::chrono::microseconds kHelperSpin{8};
-constexpr std::chrono::microseconds kCallerSpin{100};
+// Between loops, a helper's next work is a few microseconds away or there is none. At the end of a loop, who is
+// done waits for tiles in progress, of 10 to 100 us: sleeping would cost it its turn on a core that others want,
+// too, and a helper would be late for the next loop.
+constexpr std::chrono::microseconds kSpinBetweenLoops{8};
+constexpr std::chrono::microseconds kSpinInLoop{100};
 constexpr int kPausesAClockRead = 16;
 
 void SetAffinity(const std::vector<int>& cpus) {
@@ -75,7 +75,7 @@ void ThreadPool::RunJob(const Job& job) {
   ClaimTiles(0);
   uint32_t state = state_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
   while ((state & kInside) != 0) {
-    WaitWhile(state, kCallerSpin);
+    WaitWhile(state, kSpinInLoop);
     state = state_.load(std::memory_order_acquire);
   }
 }
@@ -96,7 +96,7 @@ void ThreadPool::HelperLoop(int thread) {
     uint32_t state = state_.load(std::memory_order_acquire);
     if (stopping_.load(std::memory_order_relaxed)) return;
     if ((state & kOpen) == 0 || state / kEpoch == last_epoch) {
-      WaitWhile(state, kHelperSpin);
+      WaitWhile(state, (state & kOpen) != 0 ? kSpinInLoop : kSpinBetweenLoops);
       continue;
     }
     if (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acquire)) continue;
