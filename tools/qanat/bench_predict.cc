@@ -20,7 +20,7 @@ constexpr int kBlocks = 1024;
 
 struct Options {
   LocalModelOptions local;
-  int rounds = 3;
+  PredictionPlan plan;
   std::string out;
   std::string step_log;
   bool json = false;
@@ -80,14 +80,15 @@ absl::Status Run(const Options& options) {
   RealClock clock;
   QANAT_ASSIGN_OR_RETURN(
       const Prediction prediction,
-      PredictRuns(local->engine, *local->runner, clock, local->model.config.vocab_size, options.rounds));
+      PredictRuns(local->engine, *local->runner, clock, local->model.config.vocab_size, options.plan));
   if (!options.out.empty()) {
     QANAT_RETURN_IF_ERROR(WriteFile(options.out, ToJson(prediction.fit).dump(2) + "\n"));
   }
   if (!options.step_log.empty()) QANAT_RETURN_IF_ERROR(WriteSteps(options.step_log, prediction));
   if (options.json) {
     nlohmann::ordered_json report = ToJson(prediction);
-    report["rounds"] = options.rounds;
+    report["rounds"] = options.plan.rounds;
+    report["load"] = options.plan.load;
     report["numerics"] = local->backend->Numerics();
     report["load_average"] = load;
     report["stolen_jiffies"] = StolenJiffies() - stolen;
@@ -95,7 +96,7 @@ absl::Status Run(const Options& options) {
     return absl::OkStatus();
   }
   Print(prediction);
-  std::printf("%d rounds, %s, load %.2f, %lld jiffies stolen; times in ms\n", options.rounds,
+  std::printf("%d rounds, %s, load %.2f, %lld jiffies stolen; times in ms\n", options.plan.rounds,
               local->backend->Numerics().c_str(), load, static_cast<long long>(StolenJiffies() - stolen));
   return absl::OkStatus();
 }
@@ -108,8 +109,13 @@ std::function<absl::Status()> AddBenchPredict(CLI::App& bench) {
       "Fits the step model to this machine and compares a simulation's figures with three real runs");
   const auto options = std::make_shared<Options>();
   AddLocalModel(*app, options->local);
-  app->add_option("--rounds", options->rounds, "How often each workload runs; medians are compared")
+  app->add_option("--rounds", options->plan.rounds, "How often each workload runs; medians are compared")
       ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app->add_option(
+         "--load", options->plan.load,
+         "Of the open loop, in parts of the closed one's tokens a second; queues amplify errors near 1")
+      ->check(CLI::Range(0.05, 1.0))
       ->capture_default_str();
   app->add_option("--out", options->out, "Write the model to this file, as JSON");
   app->add_option("--step-log", options->step_log, "Write the steps that it was fitted to, for `bench fit`");

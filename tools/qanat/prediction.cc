@@ -16,7 +16,6 @@ namespace {
 
 constexpr double RunFigures::*kFigures[] = {&RunFigures::tokens_per_second, &RunFigures::ttft_p50,
                                             &RunFigures::ttft_p90, &RunFigures::tpot_p50};
-constexpr double kLoad = 0.6;  // of the open loop, in parts of capacity
 
 int Length(RandomTokens& random, double median, double spread, int least, int most) {
   return std::clamp(static_cast<int>(random.LogNormal(median, spread)), least, most);
@@ -136,19 +135,19 @@ double PredictedRun::worst_error() const {
 }
 
 absl::StatusOr<Prediction> PredictRuns(const engine::EngineOptions& options, engine::ModelRunner& device,
-                                       WaitableClock& clock, int32_t vocabulary, int rounds) {
+                                       WaitableClock& clock, int32_t vocabulary, const PredictionPlan& plan) {
   // Warms caches and pages, and says what load is.
   std::vector<engine::MeasuredStep> first;
   QANAT_RETURN_IF_ERROR(Train(options, device, clock, vocabulary, 1, first));
   const Workload closed = ClosedLoop(vocabulary);
   QANAT_ASSIGN_OR_RETURN(const RunFigures capacity,
                          Simulate(closed, options, engine::FitStepModel(first), vocabulary));
-  const Workload workloads[] = {closed, OpenLoop(vocabulary, kLoad * capacity.tokens_per_second),
+  const Workload workloads[] = {closed, OpenLoop(vocabulary, plan.load * capacity.tokens_per_second),
                                 SharedPrefixes(vocabulary)};
 
   Prediction prediction;
   std::vector<std::vector<RunFigures>> measured(std::size(workloads));
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < plan.rounds; ++round) {
     QANAT_RETURN_IF_ERROR(
         Train(options, device, clock, vocabulary, 2 + static_cast<uint64_t>(round), prediction.steps));
     for (size_t i = 0; i < std::size(workloads); ++i) {

@@ -38,13 +38,20 @@ struct Prediction {
   std::vector<PredictedRun> runs;
 };
 
+struct PredictionPlan {
+  int rounds = 3;
+  // Small batches do less in the same time, so the device is busy for far more of it than this part. Near
+  // saturation queues amplify: at 0.6 a step 1 % longer makes TPOT 3 % longer, on a device and in simulation.
+  double load = 0.5;
+};
+
 // Runs training workloads on `device`, fits a step model to their steps, and sets what a simulation with it
 // predicts of three other workloads beside what `device` did:
 //   closed    16 streams of 128 + 64 tokens
-//   open      Poisson arrivals at 0.6 of what the model can do, log-normal lengths
+//   open      Poisson arrivals at plan.load of the tokens a second of `closed`, log-normal lengths
 //   prefixes  8 groups of 512 shared tokens, 32 of each request's own and 32 of output, 8 streams
-// All of it `rounds` times, in turns. `clock` is the device's.
+// All of it plan.rounds times, in turns. `clock` is the device's.
 absl::StatusOr<Prediction> PredictRuns(const engine::EngineOptions& options, engine::ModelRunner& device,
-                                       WaitableClock& clock, int32_t vocabulary, int rounds);
+                                       WaitableClock& clock, int32_t vocabulary, const PredictionPlan& plan);
 
 }  // namespace qanat::tools

@@ -13,8 +13,8 @@
 namespace qanat::backend {
 namespace {
 
-// A tile of an operation on rows: a few microseconds of work. Less is not worth a second thread; were more left
-// to one, the others would fall asleep meanwhile, and waking them costs more than the operation.
+// A tile of an operation on rows: a few microseconds of work. Less is not worth a second thread; were more
+// left to one, the others would fall asleep meanwhile, and waking them costs more than the operation.
 constexpr int kElementsATile = 4096;
 constexpr int kMaxRowsATile = 8;
 // A tile of a product: rows whose quantised input stays in a core's own cache, and a few panels, so that

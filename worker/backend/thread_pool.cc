@@ -15,9 +15,9 @@ namespace {
 constexpr uint32_t kOpen = 1u << 15;
 constexpr uint32_t kInside = kOpen - 1;
 constexpr uint32_t kEpoch = 1u << 16;
-// Between loops, a helper's next work is a few microseconds away or there is none. At the end of a loop, who is
-// done waits for tiles in progress, of 10 to 100 us: sleeping would cost it its turn on a core that others want,
-// too, and a helper would be late for the next loop.
+// Between loops, a helper's next work is a few microseconds away or there is none. At the end of a loop, who
+// is done waits for tiles in progress, of 10 to 100 us: sleeping would cost it its turn on a core that others
+// want, too, and a helper would be late for the next loop.
 constexpr std::chrono::microseconds kSpinBetweenLoops{8};
 constexpr std::chrono::microseconds kSpinInLoop{100};
 constexpr int kPausesAClockRead = 16;

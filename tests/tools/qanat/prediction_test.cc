@@ -41,7 +41,7 @@ class NoisyDevice final : public engine::ModelRunner {
 TEST(PredictionTest, ADeviceOfTheModelsFormIsPredicted) {
   VirtualClock clock;
   NoisyDevice device(clock, 0.05);
-  const auto prediction = PredictRuns(Options(), device, clock, kVocabulary, 1);
+  const auto prediction = PredictRuns(Options(), device, clock, kVocabulary, {.rounds = 1});
   ASSERT_TRUE(prediction.ok()) << prediction.status();
   EXPECT_LT(prediction->fit.median_error, 0.04);
   EXPECT_GT(prediction->fit.steps, 500u);
