@@ -17,6 +17,9 @@ namespace {
 constexpr double RunFigures::*kFigures[] = {&RunFigures::tokens_per_second, &RunFigures::ttft_p50,
                                             &RunFigures::ttft_p90, &RunFigures::tpot_p50};
 
+// Of few, a median hangs on which ones happened to meet another's prompt.
+constexpr int kOpenRequests = 200;
+
 int Length(RandomTokens& random, double median, double spread, int least, int most) {
   return std::clamp(static_cast<int>(random.LogNormal(median, spread)), least, most);
 }
@@ -54,7 +57,7 @@ Workload OpenLoop(int32_t vocabulary, double tokens_per_second) {
   RandomTokens random(102, vocabulary);
   Workload workload{"open", {}, 0};
   int64_t tokens = 0;
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < kOpenRequests; ++i) {
     const int prompt = Length(random, 120, 2, 8, 1000);
     const int output = Length(random, 40, 1.8, 4, 200);
     workload.requests.push_back({.arrival = {}, .prompt = random.Take(prompt), .max_tokens = output});

@@ -7,10 +7,18 @@
 #include "worker/engine/step_model_fit.h"
 
 namespace qanat::tools {
+namespace {
+
+constexpr size_t kStretches = 25;
+
+}  // namespace
 
 StepFit FitHeldOut(absl::Span<const engine::MeasuredStep> steps) {
   std::vector<engine::MeasuredStep> seen, unseen;
-  for (size_t i = 0; i < steps.size(); ++i) (i % 5 == 4 ? unseen : seen).push_back(steps[i]);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const size_t stretch = i * kStretches / steps.size();
+    (stretch % 5 == 4 ? unseen : seen).push_back(steps[i]);
+  }
   StepFit fit{.model = engine::FitStepModel(steps)};
   const std::vector<double> errors = engine::RelativeErrors(engine::FitStepModel(seen), unseen);
   fit.held_out = errors.size();

@@ -18,7 +18,8 @@ struct StepFit {
   double mean_error = 0;
 };
 
-// Every fifth step is held out.
+// Holds out every fifth of 25 stretches of consecutive steps: a step alone would lie between two that are
+// nearly its twins.
 StepFit FitHeldOut(absl::Span<const engine::MeasuredStep> steps);
 
 }  // namespace qanat::tools
