@@ -41,13 +41,23 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def qanat(*arguments):
-    """Runs the qanat command and returns its JSON."""
-    command = [str(BIN / "qanat"), *(str(word) for word in arguments), "--json"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+def tail(text, lines=15):
+    """The end of what a program said."""
+    return "\n".join(text.rstrip().splitlines()[-lines:])
+
+
+def run(what, command, **options):
+    """Runs a command and returns what it prints. `what`: what it is for, to be named if it fails."""
+    command = [str(word) for word in command]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, **options)
     if done.returncode != 0:
-        die(f"{' '.join(command)}: exit status {done.returncode}")
-    return json.loads(done.stdout)
+        die(f"{what}: {' '.join(command)}: exit status {done.returncode}\n{tail(done.stderr)}")
+    return done.stdout
+
+
+def qanat(*arguments, what="Qanat"):
+    """Runs the qanat command and returns its JSON."""
+    return json.loads(run(what, [BIN / "qanat", *arguments, "--json"]))
 
 
 class Machine:

@@ -1,6 +1,4 @@
-"""Rows of OpenVINO GenAI as JSON: MODEL.gguf THREADS. Runs in the environment that tools/bench/peers made."""
-import json
-import sys
+"""Rows of OpenVINO GenAI: flags as work.read_flags. Runs in the environment that tools/bench/peers made."""
 import time
 
 import numpy
@@ -10,16 +8,15 @@ import openvino_genai
 import work
 
 
-def pipeline(model, threads, prefix_cache):
+def start(flags, prefix_cache):
     scheduler = openvino_genai.SchedulerConfig()
     scheduler.cache_size = 1  # GB
     scheduler.max_num_batched_tokens = 512  # as Qanat's default
     scheduler.max_num_seqs = 64
     scheduler.enable_prefix_caching = prefix_cache
-    return openvino_genai.LLMPipeline(model, "CPU", scheduler_config=scheduler, INFERENCE_NUM_THREADS=threads)
+    pipe = openvino_genai.LLMPipeline(str(flags.model), "CPU", scheduler_config=scheduler,
+                                      INFERENCE_NUM_THREADS=flags.threads)
 
-
-def generator(pipe):
     def generate(prompts, output):
         config = openvino_genai.GenerationConfig()
         config.max_new_tokens = output
@@ -28,19 +25,19 @@ def generator(pipe):
         config.apply_chat_template = False
         ids = numpy.array(prompts, dtype=numpy.int64)
         inputs = openvino_genai.TokenizedInputs(openvino.Tensor(ids), openvino.Tensor(numpy.ones_like(ids)))
-        start = time.perf_counter()
+        began = time.perf_counter()
         result = pipe.generate(inputs, config)
-        seconds = time.perf_counter() - start
+        seconds = time.perf_counter() - began
         assert all(len(tokens) == output for tokens in result.tokens)
         return result.perf_metrics.get_ttft().mean / 1e3, seconds
     return generate
 
 
 def main():
-    model, threads = sys.argv[1], int(sys.argv[2])
-    plain = generator(pipeline(model, threads, False))
-    cached = generator(pipeline(model, threads, True))
-    print(json.dumps({"version": openvino_genai.__version__, "rows": work.measure(plain, cached)}))
+    flags = work.read_flags()
+    # It looks blocks up when a request is added, and generate() adds all of its prompts before the first step.
+    waves = (work.GROUPS, work.GROUPS * (work.EACH - 1))
+    work.measure(flags, openvino_genai.__version__, lambda: start(flags, False), lambda: start(flags, True), waves)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
 """The work that engines are compared by. Runs in each peer's own Python, so it needs nothing but the standard library."""
+import argparse
+import json
+import pathlib
 import random
 
 # Row -> streams, tokens of the prompt, tokens of the answer.
@@ -6,20 +9,19 @@ PREFILL = (1, 512, 1)
 DECODE = (1, 16, 128)
 MIXES = {f"{streams} x (128 + 64)": (streams, 128, 64) for streams in (1, 4, 8, 16, 32)}
 GROUPS, EACH, SHARED, OWN, OUTPUT = 8, 8, 512, 32, 32
-ROWS = ["prefill 512", "decode, 1 stream", *MIXES, "8 groups of 512"]
-
-# Ordinary words of the vocabulary.
-FIRST_ID, LAST_ID = 100, 49000
-
-
-def prompt(tokens, source=random):
-    return [source.randrange(FIRST_ID, LAST_ID) for _ in range(tokens)]
+# Kind of row, as Qanat's bench calls it -> its rows.
+ROWS = {"prefill": ["prefill 512"], "decode": ["decode, 1 stream"], "mix": [*MIXES], "shared": ["8 groups of 512"]}
+DONE = "the end"
 
 
-def groups():
+def prompt(tokens, vocabulary):
+    return [random.randrange(vocabulary) for _ in range(tokens)]
+
+
+def groups(vocabulary):
     """Prompts of the groups, dealt in turns as Qanat's bench does: group i % GROUPS."""
-    shared = [prompt(SHARED) for _ in range(GROUPS)]
-    return [shared[i % GROUPS] + prompt(OWN) for i in range(GROUPS * EACH)]
+    shared = [prompt(SHARED, vocabulary) for _ in range(GROUPS)]
+    return [shared[i % GROUPS] + prompt(OWN, vocabulary) for i in range(GROUPS * EACH)]
 
 
 def total(streams, prompt_tokens, output):
@@ -29,21 +31,63 @@ def total(streams, prompt_tokens, output):
 SHARED_TOTAL = total(GROUPS * EACH, SHARED + OWN, OUTPUT)
 
 
-def measure(generate, generate_shared):
-    """Rows of an engine that takes lists of ids.
+def read_flags():
+    """What peers.py tells a peer's script."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model", type=pathlib.Path, help="GGUF file")
+    parser.add_argument("threads", type=int)
+    parser.add_argument("vocabulary", type=int, help="ids of tokens are below")
+    parser.add_argument("kinds", type=lambda text: text.split(","), help="keys of ROWS")
+    parser.add_argument("answer", type=pathlib.Path, help="where the rows go")
+    return parser.parse_args()
 
-    `generate(prompts, output)` and `generate_shared(prompts, output)`, the latter with a prefix cache, return the seconds
-    to the first token of the first prompt, and in all.
+
+def measure(flags, version, plain, cached, waves):
+    """Writes the rows of an engine that takes lists of ids into flags.answer, and before each row which one comes.
+
+    `plain()` and `cached()`, the latter with a prefix cache, start the engine and return a function of (prompts, output)
+    that returns the seconds to the first token of the first prompt, and in all. The prompts of the groups are given to it
+    in calls of `waves` prompts. Every row runs once before the run that counts, with other prompts of the same shape.
     """
-    def run(streams, tokens, output):
-        return generate([prompt(tokens) for _ in range(streams)], output)
+    rows = {}
 
-    for shape in (PREFILL, DECODE, (16, 128, 8)):
-        run(*shape)  # warms up
-    rows = {"prefill 512": 512 / run(*PREFILL)[0]}
-    first, seconds = run(*DECODE)
-    rows["decode, 1 stream"] = (DECODE[2] - 1) / (seconds - first)
-    for name, shape in MIXES.items():
-        rows[name] = total(*shape) / run(*shape)[1]
-    rows["8 groups of 512"] = SHARED_TOTAL / generate_shared(groups(), OUTPUT)[1]
-    return rows
+    def tell(row):
+        flags.answer.write_text(json.dumps({"version": version, "row": row, "rows": rows}), encoding="utf-8")
+
+    def measure_row(row, rate):
+        tell(row)
+        rate()  # warms up
+        rows[row] = rate()
+
+    def measure_plain(generate):
+        def run(streams, tokens, output):
+            return generate([prompt(tokens, flags.vocabulary) for _ in range(streams)], output)
+
+        def prefill():
+            return PREFILL[1] / run(*PREFILL)[0]
+
+        def decode():
+            first, seconds = run(*DECODE)
+            return (DECODE[2] - 1) / (seconds - first)
+
+        if "prefill" in flags.kinds:
+            measure_row(ROWS["prefill"][0], prefill)
+        if "decode" in flags.kinds:
+            measure_row(ROWS["decode"][0], decode)
+        for row, shape in MIXES.items() if "mix" in flags.kinds else ():
+            measure_row(row, lambda shape=shape: total(*shape) / run(*shape)[1])
+
+    def measure_shared(generate):
+        def rate():
+            prompts = iter(groups(flags.vocabulary))
+            seconds = [generate([next(prompts) for _ in range(size)], OUTPUT)[1] for size in waves]
+            return SHARED_TOTAL / sum(seconds)
+        measure_row(ROWS["shared"][0], rate)
+
+    tell("the start")
+    if set(flags.kinds) - {"shared"}:
+        measure_plain(plain())
+    tell("the start")
+    if "shared" in flags.kinds:
+        measure_shared(cached())
+    tell(DONE)
