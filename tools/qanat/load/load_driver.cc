@@ -64,24 +64,25 @@ void LoadDriver::Run(const std::vector<Session>& sessions, const std::atomic<boo
     now.elapsed = Elapsed();
     progress(now);
   }
+  elapsed_ = Elapsed();
 }
 
 Duration LoadDriver::NextWake() const {
-  if (options_.streams > 0 || stopped_ || progress_.begun == sessions_->size()) return next_progress_;
+  if (closed_loop() || stopped_ || progress_.begun == sessions_->size()) return next_progress_;
   return std::min(next_progress_, (*sessions_)[progress_.begun].arrival);
 }
 
 void LoadDriver::BeginDueSessions() {
   while (!stopped_ && progress_.begun < sessions_->size()) {
     const Session& session = (*sessions_)[progress_.begun];
-    const Duration now = Elapsed();
-    const bool closed_loop = options_.streams > 0;
-    if (closed_loop ? calls_.size() >= static_cast<size_t>(options_.streams) : now < session.arrival) return;
+    const bool later =
+        closed_loop() ? calls_.size() >= static_cast<size_t>(options_.streams) : Elapsed() < session.arrival;
+    if (later) return;
     ++progress_.begun;
     Call& call = *calls_.emplace_back(std::make_unique<Call>());
     call.session = &session;
     call.place = std::prev(calls_.end());
-    Send(call, closed_loop ? now : session.arrival);
+    Send(call, session.arrival);
   }
 }
 
@@ -104,7 +105,10 @@ void LoadDriver::Send(Call& call, Duration due) {
   if (options_.timeout > Duration::zero()) {
     rpc::SetDeadline(*call.context, clock_.Now() + options_.timeout, clock_);
   }
-  call.record = {.due = due, .sent = Elapsed()};
+  call.record = RequestRecord();
+  call.record.sent = Elapsed();
+  call.record.due = closed_loop() ? call.record.sent : due;
+  call.record.wanted = turn.output;
   call.record.prompt_tokens = static_cast<int32_t>(call.history.size());
   call.reader = stub_->AsyncGenerate(call.context.get(), request, &queue_, &call);
 }
@@ -141,13 +145,12 @@ void LoadDriver::OnMessage(Call& call) {
 }
 
 void LoadDriver::OnEnd(Call& call) {
-  progress_.elapsed = Elapsed();
   ++progress_.ended;
   call.record.status = rpc::FromGrpc(call.status);
-  const bool ok = call.record.status.ok();
-  call.record.interrupted = stopped_ && !ok;
+  call.record.interrupted = stopped_ && !call.record.status.ok();
+  const bool served = call.record.status.ok() && !call.record.FellShort();
   tally_.Add(std::move(call.record));
-  if (ok && !stopped_ && ++call.turn < call.session->turns.size()) return Send(call, Elapsed());
+  if (served && !stopped_ && ++call.turn < call.session->turns.size()) return Send(call, Elapsed());
   calls_.erase(call.place);
 }
 

@@ -34,9 +34,10 @@ struct LoadProgress {
   int64_t tokens = 0;
 };
 
-// What: runs sessions, turn after turn; all answers are greedy, of exactly the length asked for. Owns its
-// calls and their queue. Threads: one, which sends and receives everything; gRPC adds its own for connecting.
-// Errors: a request's end is in its record; a session whose turn fails ends there.
+// What: runs sessions, turn after turn; all answers are greedy, and a server that ends one before the length
+// asked for has not served it. Owns its calls and their queue. Threads: one, which sends and receives
+// everything; gRPC adds its own for connecting. Errors: a request's end is in its record; a session whose
+// turn fails or falls short ends there.
 class LoadDriver {
  public:
   LoadDriver(const std::shared_ptr<grpc::Channel>& channel, const Clock& clock, const LoadOptions& options);
@@ -48,18 +49,20 @@ class LoadDriver {
            const std::function<void(const LoadProgress&)>& progress);
 
   const Tally& tally() const { return tally_; }
-  // From the start to the last end.
-  Duration elapsed() const { return progress_.elapsed; }
+  // How long Run() took.
+  Duration elapsed() const { return elapsed_; }
 
  private:
   struct Call;
 
   void BeginDueSessions();
+  // `due`: when an open loop was to send it.
   void Send(Call& call, Duration due);
   void OnEvent(Call& call, bool ok);
   void OnMessage(Call& call);
   void OnEnd(Call& call);
   void Interrupt();
+  bool closed_loop() const { return options_.streams > 0; }
   Duration Elapsed() const { return clock_.Now() - start_; }
   // When there is something to do although nothing has come.
   Duration NextWake() const;
@@ -74,6 +77,7 @@ class LoadDriver {
   bool stopped_ = false;
   std::list<std::unique_ptr<Call>> calls_;
   LoadProgress progress_;
+  Duration elapsed_{};
   Tally tally_;
 };
 

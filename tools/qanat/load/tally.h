@@ -1,6 +1,7 @@
 // What became of the requests of a load, and the figures that follow.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -14,14 +15,18 @@ namespace qanat::tools {
 
 // One request. Times are since the start of the load.
 struct RequestRecord {
-  Duration due{};            // when it was to be sent
+  Duration due{};            // when it was to be sent; where nothing sets a time, when it was
   Duration sent{};           // when it was
   Duration first{}, last{};  // its first and its last token, if it had any
   int32_t prompt_tokens = 0;
   int32_t cached_tokens = 0;  // as the server says: 0 where it did not come so far
-  int32_t tokens = 0;
+  int32_t wanted = 0;         // tokens that were asked for
+  int32_t tokens = 0;         // that came
   absl::Status status{};
   bool interrupted = false;  // by us: it counts neither as served nor as refused
+
+  // An end without an error, but not the answer that was asked for. An answer has at least one token.
+  bool FellShort() const { return status.ok() && tokens < std::max(wanted, 1); }
 };
 
 struct Percentiles {
@@ -34,13 +39,15 @@ struct Limits {
 };
 
 // Times in ms.
-//   ttft  from sending to the first token
+//   ttft  from when the request was due, so that a late client hides nothing, to the first token
 //   tpot  of a request: from its first to its last token, over the tokens after the first
 //   itl   gaps between tokens, of all requests; tokens that one message brings come at the same time
 struct Summary {
   double seconds = 0;
   int64_t served = 0, interrupted = 0;
+  int64_t short_answers = 0;               // ended OK with fewer tokens than wanted: not served
   std::map<std::string, int64_t> refused;  // by code and reason: whatever did not end OK
+  absl::Status commonest_refusal;          // the first of them; OK: none
   int64_t prompt_tokens = 0, cached_tokens = 0, output_tokens = 0;  // of requests that got a token
   Percentiles ttft, tpot, itl, late;                                // late: from due to sent
   int64_t good = 0;                                                 // served within the limits

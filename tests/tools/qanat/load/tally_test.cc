@@ -14,15 +14,16 @@ using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::Pair;
 
+// Two milliseconds late; `ttft_ms` counts from when it was due.
 RequestRecord Served(int ttft_ms, int tpot_ms, int tokens) {
   RequestRecord record;
   record.due = milliseconds(1000);
   record.sent = milliseconds(1002);
-  record.first = record.sent + milliseconds(ttft_ms);
+  record.first = record.due + milliseconds(ttft_ms);
   record.last = record.first + milliseconds(tpot_ms) * (tokens - 1);
   record.prompt_tokens = 100;
   record.cached_tokens = 16;
-  record.tokens = tokens;
+  record.wanted = record.tokens = tokens;
   return record;
 }
 
@@ -71,13 +72,35 @@ TEST(TallyTest, GoodIsWhoKeepsBothLimits) {
   EXPECT_EQ(good({.ttft = milliseconds(10), .tpot = milliseconds(4)}), 2);
 }
 
+TEST(TallyTest, AShortAnswerIsNeitherServedNorGood) {
+  Tally tally;
+  tally.Add(Served(10, 4, 11));
+  RequestRecord record = Served(10, 4, 11);
+  record.wanted = 12;
+  tally.Add(record);
+  // No token: no time to its first either, which must not pass as one before it was sent.
+  record = RequestRecord();
+  record.due = record.sent = milliseconds(500);
+  record.wanted = 4;
+  tally.Add(record);
+  for (const Limits& limits : {Limits{}, Limits{.ttft = milliseconds(10), .tpot = milliseconds(4)}}) {
+    const Summary summary = tally.Summarize(std::chrono::seconds(1), limits);
+    EXPECT_EQ(summary.served, 1);
+    EXPECT_EQ(summary.short_answers, 2);
+    EXPECT_EQ(summary.good, 1);
+    EXPECT_EQ(summary.output_tokens, 22) << "they were generated";
+    EXPECT_TRUE(summary.refused.empty());
+    EXPECT_TRUE(summary.commonest_refusal.ok());
+  }
+}
+
 TEST(TallyTest, CountsRefusalsByCodeAndReasonAndInterruptionsApart) {
   Tally tally;
   RequestRecord refused;
   refused.status = WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL");
   tally.Add(refused);
   tally.Add(refused);
-  refused.status = absl::DeadlineExceededError("late");
+  refused.status = absl::DeadlineExceededError("late");  // earlier by the alphabet
   tally.Add(refused);
   refused.status = absl::CancelledError("Ctrl-C");
   refused.interrupted = true;
@@ -85,6 +108,7 @@ TEST(TallyTest, CountsRefusalsByCodeAndReasonAndInterruptionsApart) {
   const Summary summary = tally.Summarize(std::chrono::seconds(1), {});
   EXPECT_THAT(summary.refused,
               ElementsAre(Pair("DEADLINE_EXCEEDED", 1), Pair("RESOURCE_EXHAUSTED QUEUE_FULL", 2)));
+  EXPECT_EQ(summary.commonest_refusal, WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL"));
   EXPECT_EQ(summary.interrupted, 1);
   EXPECT_EQ(summary.served, 0);
   EXPECT_EQ(summary.prompt_tokens, 0) << "nothing of it was computed, as far as one can tell";
