@@ -1,6 +1,9 @@
 // `qanat bench serve` against a router and a worker.
 #include <csignal>
 #include <cstddef>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "absl/types/span.h"
@@ -14,6 +17,7 @@ namespace qanat::integration {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class BenchServeTest : public testing::Test {
  protected:
@@ -35,7 +39,10 @@ class BenchServeTest : public testing::Test {
 
 TEST_F(BenchServeTest, CountsWhatItSentAndGot) {
   const nlohmann::json closed = Report({"--streams", "3", "--requests", "6", "--own", "20", "--output", "4"});
+  EXPECT_EQ(closed["streams"], 3);
+  EXPECT_EQ(closed["requests"], 6);
   EXPECT_EQ(closed["served"], 6);
+  EXPECT_EQ(closed["short"], 0);
   EXPECT_EQ(closed["prompt_tokens"], 120);
   EXPECT_EQ(closed["output_tokens"], 24);
   EXPECT_GT(closed["tokens_per_second"], 0);
@@ -55,12 +62,28 @@ TEST_F(BenchServeTest, CountsWhatItSentAndGot) {
   EXPECT_EQ(turns["prompt_tokens"], 30 + 70);
   EXPECT_EQ(turns["cached_tokens"], 32);
 
-  const Outcome text =
-      RunToEnd(Command({"--rate", "50", "--requests", "5", "--own", "9000", "--ttft-limit", "1s"}));
-  EXPECT_EQ(text.exit, 4) << "longer than the context, all of them";
-  EXPECT_THAT(text.output, HasSubstr("refused    5 INVALID_ARGUMENT"));
-  EXPECT_THAT(text.output, HasSubstr("goodput    0.00"));
   EXPECT_EQ(RunToEnd(Command({"--rate", "1", "--streams", "1"})).exit, 2);
+}
+
+TEST_F(BenchServeTest, SaysWhyNothingWasServed) {
+  const Outcome outcome =
+      RunToEnd(Command({"--rate", "50", "--requests", "5", "--own", "9000", "--ttft-limit", "1s"}));
+  EXPECT_EQ(outcome.exit, 3) << "longer than the context, all of them";
+  EXPECT_THAT(outcome.output, HasSubstr("open loop, 5 requests"));
+  EXPECT_THAT(outcome.output, HasSubstr("refused    5 INVALID_ARGUMENT PROMPT_TOO_LONG"));
+  EXPECT_THAT(outcome.output, HasSubstr("goodput    0.00"));
+  EXPECT_THAT(outcome.errors, HasSubstr("the prompt has 9000 tokens"));
+  EXPECT_THAT(outcome.errors, Not(HasSubstr("hint")));
+}
+
+TEST_F(BenchServeTest, HasRequestsForAllStreams) {
+  const nlohmann::json report = Report({"--streams", "20", "--own", "1", "--output", "1"});
+  EXPECT_EQ(report["streams"], 20);
+  EXPECT_EQ(report["requests"], 80);
+  EXPECT_EQ(report["served"], 80);
+  const Outcome few = RunToEnd(Command({"--streams", "20", "--requests", "19"}));
+  EXPECT_EQ(few.exit, 2);
+  EXPECT_THAT(few.errors, HasSubstr("--requests 19 cannot keep --streams 20 busy"));
 }
 
 TEST_F(BenchServeTest, ReplaysATrace) {
@@ -78,12 +101,27 @@ TEST_F(BenchServeTest, ReplaysATrace) {
 TEST_F(BenchServeTest, ReportsWhatItHasWhenInterrupted) {
   Flags flags = Command({"--requests", "100000", "--output", "8", "--streams", "2"});
   Process load(flags, std::string(testing::TempDir()) + "bench_serve.log");
-  // It has begun when the worker says so.
-  ASSERT_TRUE(Eventually([&] { return cluster_.StatusOf(0).running() > 0; }, std::chrono::seconds(20)));
+  // Two streams: when the worker has ended a third request, the load knows the end of the first.
+  ASSERT_TRUE(Eventually([&] { return cluster_.WorkerMetrics(0).Sum("qanat_worker_requests_total") >= 3; },
+                         std::chrono::seconds(20)));
   load.Signal(SIGINT);
   EXPECT_NE(load.AwaitLine("interrupted with", std::chrono::seconds(20)), "");
   EXPECT_NE(load.AwaitLine("client", std::chrono::seconds(20)), "");
   EXPECT_EQ(load.Wait(std::chrono::seconds(20)), 0);
+}
+
+TEST_F(BenchServeTest, FailsWhenInterruptedBeforeAnythingWasServed) {
+  const std::string log = std::string(testing::TempDir()) + "bench_serve_early.log";
+  std::remove(log.c_str());
+  Process load(Command({"--requests", "1", "--output", "6000", "--streams", "1"}), log);
+  // It has begun when the worker says so.
+  ASSERT_TRUE(Eventually([&] { return cluster_.StatusOf(0).running() > 0; }, std::chrono::seconds(20)));
+  load.Signal(SIGINT);
+  EXPECT_NE(load.AwaitLine("interrupted with 1 requests open", std::chrono::seconds(20)), "");
+  EXPECT_EQ(load.Wait(std::chrono::seconds(20)), 1);
+  std::ifstream file(log);
+  const std::string errors((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_THAT(errors, HasSubstr("interrupted before anything was served"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdint>
@@ -38,20 +39,31 @@ struct BenchServeOptions {
   std::string trace;
   double speedup = 1;
   int shrink = 1;
-  int requests = 0;  // 0: 64, or all of the trace
+  int requests = 0;  // 0: enough for the streams, or all of the trace
   Shape shape;
   std::optional<uint64_t> seed;  // unset: drawn, since a second run would find the first one's prompts cached
   std::string ttft_limit, tpot_limit;
 };
 
+bool IsOpenLoop(const BenchServeOptions& options) { return options.rate > 0 || !options.trace.empty(); }
+
 absl::StatusOr<std::vector<Session>> MakeTraffic(const BenchServeOptions& options, uint64_t seed) {
+  if (!IsOpenLoop(options) && options.requests > 0 && options.requests < options.streams) {
+    return WithReason(
+        absl::InvalidArgumentError(absl::StrCat("--requests ", options.requests, " cannot keep --streams ",
+                                                options.streams, " busy")),
+        "USAGE");
+  }
   std::vector<Session> sessions;
   if (!options.trace.empty()) {
     QANAT_ASSIGN_OR_RETURN(sessions, ReadTrace(options.trace, options.requests));
     SpeedUp(options.speedup, sessions);
   } else {
     Shape shape = options.shape;
-    if (options.requests > 0) shape.sessions = options.requests;
+    // The end of a closed loop, which has fewer streams, should be a small part of it.
+    shape.sessions = options.requests > 0  ? options.requests
+                     : IsOpenLoop(options) ? shape.sessions
+                                           : std::max(shape.sessions, 4 * options.streams);
     sessions = MakeSessions(shape);
     if (options.rate > 0) ArriveAtRandom(options.rate, seed, sessions);
   }
@@ -99,17 +111,35 @@ void ShowProgress(const LoadProgress& progress, size_t sessions) {
                static_cast<double>(progress.tokens) / Seconds(progress.elapsed));
 }
 
+// Beyond them the load generator is part of what it measures.
+constexpr double kMostLateMs = 1;
+constexpr double kMostMachinePercent = 3;
+
 struct ClientCost {
   double core_percent = 0;     // of one core
   double machine_percent = 0;  // of all of them
 };
 
+// What is printed.
+struct LoadReport {
+  Limits limits;
+  uint64_t seed = 0;
+  int streams = 0;      // 0: an open loop
+  size_t requests = 0;  // sessions
+  Summary summary;
+  ClientCost cost;
+};
+
 nlohmann::json ToJson(const Percentiles& of) { return {{"p50", of.p50}, {"p90", of.p90}, {"p99", of.p99}}; }
 
-void PrintAsJson(const Summary& summary, const ClientCost& cost, uint64_t seed) {
-  const nlohmann::json report = {
+void PrintAsJson(const LoadReport& report) {
+  const Summary& summary = report.summary;
+  const nlohmann::json json = {
+      {"streams", report.streams},
+      {"requests", report.requests},
       {"seconds", summary.seconds},
       {"served", summary.served},
+      {"short", summary.short_answers},
       {"interrupted", summary.interrupted},
       {"refused", summary.refused},
       {"ttft_ms", ToJson(summary.ttft)},
@@ -123,18 +153,37 @@ void PrintAsJson(const Summary& summary, const ClientCost& cost, uint64_t seed) 
       {"served_per_second", summary.PerSecond(summary.served)},
       {"goodput_per_second", summary.PerSecond(summary.good)},
       {"late_ms", ToJson(summary.late)},
-      {"client_core_percent", cost.core_percent},
-      {"client_machine_percent", cost.machine_percent},
+      {"client_core_percent", report.cost.core_percent},
+      {"client_machine_percent", report.cost.machine_percent},
       {"load_average", LoadAverage()},
-      {"seed", seed}};
-  std::printf("%s\n", report.dump(2).c_str());
+      {"seed", report.seed}};
+  std::printf("%s\n", json.dump(2).c_str());
 }
 
 void PrintRow(const char* name, const Percentiles& of) {
   std::printf("%-10s %10.2f %10.2f %10.2f\n", name, of.p50, of.p90, of.p99);
 }
 
-void PrintAsText(const Summary& summary, const ClientCost& cost, const Limits& limits, uint64_t seed) {
+void PrintUnserved(const Summary& summary) {
+  if (summary.short_answers > 0) {
+    std::printf("short      %lld answers with fewer tokens than asked for\n",
+                static_cast<long long>(summary.short_answers));
+  }
+  for (const auto& [name, count] : summary.refused) {
+    std::printf("refused    %lld %s\n", static_cast<long long>(count), name.c_str());
+  }
+  if (summary.interrupted > 0) {
+    std::printf("interrupted with %lld requests open\n", static_cast<long long>(summary.interrupted));
+  }
+}
+
+void PrintAsText(const LoadReport& report) {
+  const Summary& summary = report.summary;
+  if (report.streams > 0) {
+    std::printf("closed loop of %d streams, %zu requests\n", report.streams, report.requests);
+  } else {
+    std::printf("open loop, %zu requests\n", report.requests);
+  }
   const double cached = summary.prompt_tokens > 0 ? 100.0 * static_cast<double>(summary.cached_tokens) /
                                                         static_cast<double>(summary.prompt_tokens)
                                                   : 0;
@@ -149,39 +198,61 @@ void PrintAsText(const Summary& summary, const ClientCost& cost, const Limits& l
   std::printf("cached     %lld of %lld prompt tokens, %.1f %%\n",
               static_cast<long long>(summary.cached_tokens), static_cast<long long>(summary.prompt_tokens),
               cached);
-  if (limits.ttft.has_value() || limits.tpot.has_value()) {
+  if (report.limits.ttft.has_value() || report.limits.tpot.has_value()) {
     std::printf("goodput    %.2f of %.2f requests/s kept the limits\n", summary.PerSecond(summary.good),
                 summary.PerSecond(summary.served));
   }
-  for (const auto& [name, count] : summary.refused) {
-    std::printf("refused    %lld %s\n", static_cast<long long>(count), name.c_str());
-  }
-  if (summary.interrupted > 0) {
-    std::printf("interrupted with %lld requests open\n", static_cast<long long>(summary.interrupted));
-  }
+  PrintUnserved(summary);
   std::printf(
       "client     %.2f %% of a core, %.2f %% of the machine; requests left %.2f ms late (p99); seed %llu\n",
-      cost.core_percent, cost.machine_percent, summary.late.p99, static_cast<unsigned long long>(seed));
+      report.cost.core_percent, report.cost.machine_percent, summary.late.p99,
+      static_cast<unsigned long long>(report.seed));
+}
+
+// Where the load generator is part of what it measured.
+void Warn(const LoadReport& report) {
+  if (report.summary.late.p99 > kMostLateMs) {
+    std::fprintf(stderr, "warning: requests left %.2f ms late (p99): this client was too slow for the load\n",
+                 report.summary.late.p99);
+  }
+  if (report.cost.machine_percent > kMostMachinePercent) {
+    std::fprintf(stderr,
+                 "warning: the client took %.1f %% of this machine; a server on it had as much less\n",
+                 report.cost.machine_percent);
+  }
+}
+
+// An error when there is nothing to report on.
+absl::Status Verdict(const Summary& summary) {
+  if (summary.served > 0) return absl::OkStatus();
+  if (!summary.refused.empty()) return summary.commonest_refusal;
+  if (summary.short_answers > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("nothing was served: all ", summary.short_answers,
+                     " answers fell short, as when prompt and answer are longer than the context"));
+  }
+  return absl::CancelledError("interrupted before anything was served");
 }
 
 absl::Status RunBenchServe(const BenchServeOptions& options) {
   QANAT_ASSIGN_OR_RETURN(const Duration timeout, ReadDuration("--timeout", options.client.timeout));
-  const uint64_t seed = options.seed.has_value() ? *options.seed : RandomSource().Draw();
-  Limits limits;
-  QANAT_ASSIGN_OR_RETURN(limits.ttft, ReadLimit("--ttft-limit", options.ttft_limit));
-  QANAT_ASSIGN_OR_RETURN(limits.tpot, ReadLimit("--tpot-limit", options.tpot_limit));
-  QANAT_ASSIGN_OR_RETURN(const std::vector<Session> sessions, MakeTraffic(options, seed));
+  LoadReport report;
+  QANAT_ASSIGN_OR_RETURN(report.limits.ttft, ReadLimit("--ttft-limit", options.ttft_limit));
+  QANAT_ASSIGN_OR_RETURN(report.limits.tpot, ReadLimit("--tpot-limit", options.tpot_limit));
+  report.seed = options.seed.has_value() ? *options.seed : RandomSource().Draw();
+  report.streams = IsOpenLoop(options) ? 0 : options.streams;
+  QANAT_ASSIGN_OR_RETURN(const std::vector<Session> sessions, MakeTraffic(options, report.seed));
+  report.requests = sessions.size();
   const std::shared_ptr<grpc::Channel> channel = rpc::MakeChannel(options.client.target);
   QANAT_ASSIGN_OR_RETURN(const v1::Model model, FindModel(options, channel));
 
   const RealClock clock;
-  const bool open_loop = options.rate > 0 || !options.trace.empty();
   LoadDriver driver(channel, clock,
-                    {.streams = open_loop ? 0 : options.streams,
+                    {.streams = report.streams,
                      .timeout = timeout,
                      .model = model.id(),
                      .vocab_size = model.vocab_size(),
-                     .seed = seed});
+                     .seed = report.seed});
   const bool terminal = isatty(STDERR_FILENO) == 1;
   CatchInterrupts();
   const Duration cpu = ProcessCpuTime();
@@ -190,13 +261,12 @@ absl::Status RunBenchServe(const BenchServeOptions& options) {
   });
   if (terminal) std::fputs("\r\033[K", stderr);
 
-  ClientCost cost;
-  cost.core_percent = 100 * Seconds(ProcessCpuTime() - cpu) / Seconds(driver.elapsed());
-  cost.machine_percent = cost.core_percent / static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
-  const Summary summary = driver.tally().Summarize(driver.elapsed(), limits);
-  options.client.json ? PrintAsJson(summary, cost, seed) : PrintAsText(summary, cost, limits, seed);
-  if (summary.served > 0 || summary.refused.empty()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("nothing was served: ", summary.refused.begin()->first));
+  report.cost.core_percent = 100 * Seconds(ProcessCpuTime() - cpu) / Seconds(driver.elapsed());
+  report.cost.machine_percent = report.cost.core_percent / static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN));
+  report.summary = driver.tally().Summarize(driver.elapsed(), report.limits);
+  options.client.json ? PrintAsJson(report) : PrintAsText(report);
+  Warn(report);
+  return Verdict(report.summary);
 }
 
 void AddArrivals(CLI::App& app, BenchServeOptions& options) {
@@ -216,7 +286,10 @@ void AddArrivals(CLI::App& app, BenchServeOptions& options) {
       ->check(CLI::PositiveNumber)
       ->needs("--trace")
       ->capture_default_str();
-  app.add_option("--requests", options.requests, "Sessions in all; default 64, or the whole trace")
+  app.add_option("--requests", options.requests,
+                 "Sessions in all, in a closed loop not fewer than --streams; default 64 but at least 4 x "
+                 "--streams, or "
+                 "the whole trace")
       ->check(CLI::Range(1, 1 << 24));
 }
 
@@ -226,7 +299,8 @@ void AddShape(CLI::App& app, BenchServeOptions& options) {
   };
   std::vector<CLI::Option*> made_up = {
       add("--own,--prompt", options.shape.own, 1, "Tokens of each prompt that no other has"),
-      add("--output", options.shape.output, 1, "Tokens to generate, exactly"),
+      add("--output", options.shape.output, 1,
+          "Tokens to generate, exactly: an answer that ends with fewer counts as short, not as served"),
       add("--shared", options.shape.shared, 0, "Tokens before them that all prompts of a group have"),
       add("--groups", options.shape.groups, 1, "Groups of prompts"),
       add("--turns", options.shape.turns, 1,
@@ -249,7 +323,8 @@ std::function<absl::Status()> AddBenchServe(CLI::App& bench) {
   app->add_option("--model", options->model, "Which model, where several are served");
   AddArrivals(*app, *options);
   AddShape(*app, *options);
-  app->add_option("--ttft-limit", options->ttft_limit, "Goodput: longest time to the first token");
+  app->add_option("--ttft-limit", options->ttft_limit,
+                  "Goodput: longest time to the first token, in an open loop from when the request was due");
   app->add_option("--tpot-limit", options->tpot_limit, "Goodput: longest time for each token after it");
   return [app, options] { return app->parsed() ? RunBenchServe(*options) : absl::OkStatus(); };
 }
