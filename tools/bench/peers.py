@@ -58,7 +58,7 @@ def measure_python(name, python, script, model, threads, kinds):
         told = json.loads(answer.read_text(encoding="utf-8")) if answer.exists() else {"row": "the start"}
         if done.returncode != 0 or told["row"] != work.DONE:
             die(f"{name}, row {told['row']}: {' '.join(map(str, command))}: exit status {done.returncode}\n"
-                + tail(log.read_text(encoding="utf-8", errors="replace")))
+                + tail(log.read_text(encoding="utf-8", errors="replace"), 40))
         return told
 
 
