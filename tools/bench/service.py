@@ -3,7 +3,14 @@ import argparse
 import json
 import os
 
-from common import BIN, Machine, Server, qanat, shown, spread, table
+from common import BIN, Machine, Server, die, qanat, shown, spread, table
+
+
+def at_least_one(text):
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be at least 1")
+    return number
 
 
 def read_flags():
@@ -12,8 +19,8 @@ def read_flags():
         description="Runs the same streams through the engine in one process, through a worker and through a router before "
                     "it, all on loopback and on the same cores, in turns. Prints tokens a second (prompts and answers), what "
                     "part of the engine's they are, and the CPU time of each process.")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds that count; one more warms up (default 5)")
-    parser.add_argument("--streams", type=int, default=16, help="streams at once (default 16)")
+    parser.add_argument("--rounds", type=at_least_one, default=5, help="rounds that count; one more warms up (default 5)")
+    parser.add_argument("--streams", type=at_least_one, default=16, help="streams at once (default 16)")
     parser.add_argument("--threads", type=int, default=0, help="compute threads; 0: all of the cpuset")
     parser.add_argument("--json", metavar="FILE", help="write the figures there, too")
     return parser.parse_args()
@@ -36,6 +43,10 @@ class Setting:
         before = {name: server.cpu_seconds() for name, server in self.servers.items()}
         report = qanat("bench", "serve", "--target", self.servers[target].address, "--wait", "20s", "--streams",
                        self.flags.streams, "--requests", self.flags.streams, "--own", 128, "--output", 64)
+        # Work that was not done must not look like speed.
+        if report["served"] != report["requests"] or report["refused"] or report["short"] or report["interrupted"]:
+            die(f"the {target} served {report['served']} of {report['requests']} requests: refused {report['refused']}, "
+                f"short {report['short']}, interrupted {report['interrupted']}")
         row = {"tokens_per_second": report["tokens_per_second"], "ttft_p50_ms": report["ttft_ms"]["p50"],
                "itl_p99_ms": report["itl_ms"]["p99"],
                "client_us_per_token": 1e4 * report["client_core_percent"] * report["seconds"] / report["output_tokens"]}
