@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
+#include "common/base/version.h"
 #include "nlohmann/json.hpp"
 #include "tools/qanat/measure.h"
 #include "tools/qanat/random_tokens.h"
@@ -153,13 +154,15 @@ class Bench {
     return RateOf(row, streams, start, ends);
   }
 
-  // Four streams decode while a prompt of eight thousand tokens is prefilled.
+  // Four streams decode while a prompt of eight thousand tokens, or what the context takes, is prefilled.
   struct Gap {
+    int prompt_tokens = 0;
     double worst_ms = 0;  // between two tokens of a stream, while the prompt is on its way
     double chunk_ms = 0;  // the longest step of the same prompt without neighbours
   };
   absl::StatusOr<Gap> MeasureGap() {
     Gap gap;
+    gap.prompt_tokens = std::min(8000, local_->engine.context_length - 1);
     for (const int streams : {0, 4}) {
       LongestStep steps;
       engine::Engine engine(local_->engine, hasher_, *local_->runner, clock_, steps);
@@ -167,8 +170,8 @@ class Bench {
       // They must decode, and the engine know what steps take.
       for (int i = 0; streams > 0 && i < 100; ++i) engine.Step();
       steps.longest_gap = steps.longest_step = Duration::zero();
-      const int context = std::min(8000, local_->engine.context_length - 1);
-      QANAT_ASSIGN_OR_RETURN(const std::shared_ptr<Stream> prompt, Submit(engine, Prompt(context, 1), 1));
+      QANAT_ASSIGN_OR_RETURN(const std::shared_ptr<Stream> prompt,
+                             Submit(engine, Prompt(gap.prompt_tokens, 1), 1));
       while (!prompt->ended()) engine.Step();
       (streams == 0 ? gap.chunk_ms : gap.worst_ms) =
           Seconds(streams == 0 ? steps.longest_step : steps.longest_gap) * 1e3;
@@ -176,7 +179,14 @@ class Bench {
     return gap;
   }
 
-  std::string numerics() const { return local_->backend->Numerics(); }
+  // What is measured.
+  nlohmann::json Subject() const {
+    return {{"version", absl::StrCat(std::string(Version()), " (", std::string(Revision()), ")")},
+            {"model", local_->name},
+            {"model_fingerprint", local_->model.fingerprint},
+            {"threads", local_->threads},
+            {"numerics", local_->backend->Numerics()}};
+  }
 
  private:
   static constexpr int kBlockSize = 16;
@@ -249,18 +259,21 @@ nlohmann::json ToJson(const Row& row, const std::vector<double>& rates) {
 }
 
 void Print(const nlohmann::json& report) {
-  std::printf("%-18s %12s %12s %12s   tokens/s, %d rounds, %s, load %.2f\n", "", "median", "min", "max",
-              report["rounds"].get<int>(), report["numerics"].get<std::string>().c_str(),
-              report["load_average"].get<double>());
+  std::printf("%s, %d threads, %s, qanat %s\n", report["model"].get<std::string>().c_str(),
+              report["threads"].get<int>(), report["numerics"].get<std::string>().c_str(),
+              report["version"].get<std::string>().c_str());
+  std::printf("%-18s %12s %12s %12s   tokens/s, %d rounds, load %.2f\n", "", "median", "min", "max",
+              report["rounds"].get<int>(), report["load_average"].get<double>());
   for (const auto& row : report["rows"]) {
     std::printf("%-18s %12.1f %12.1f %12.1f\n", row["name"].get<std::string>().c_str(),
                 row["tokens_per_second"].get<double>(), row["min"].get<double>(), row["max"].get<double>());
   }
-  const auto gap = report.find("decodes_beside_a_prompt_of_8000");
+  const auto gap = report.find("decodes_beside_a_prompt");
   if (gap == report.end()) return;
   std::printf(
-      "4 decodes beside a prompt of 8,000: worst gap %.0f ms, longest step of a chunk alone %.0f ms\n",
-      (*gap)["worst_gap_ms"].get<double>(), (*gap)["longest_chunk_step_ms"].get<double>());
+      "4 decodes beside a prompt of %d tokens: worst gap %.0f ms, longest step of a chunk alone %.0f ms\n",
+      (*gap)["prompt_tokens"].get<int>(), (*gap)["worst_gap_ms"].get<double>(),
+      (*gap)["longest_chunk_step_ms"].get<double>());
 }
 
 }  // namespace
@@ -278,15 +291,16 @@ absl::Status RunBenchEngine(const BenchEngineOptions& options) {
   const std::vector<Row> rows = MakeRows(options);
   QANAT_ASSIGN_OR_RETURN(const auto rates, RunRows(*bench, rows, options.rounds));
 
-  nlohmann::json report = {{"numerics", bench->numerics()},
-                           {"rounds", options.rounds},
-                           {"load_average", load},
-                           {"rows", nlohmann::json::array()}};
+  nlohmann::json report = bench->Subject();
+  report["rounds"] = options.rounds;
+  report["load_average"] = load;
+  report["rows"] = nlohmann::json::array();
   for (size_t i = 0; i < rows.size(); ++i) report["rows"].push_back(ToJson(rows[i], rates[i]));
   if (Wants(options, "gap")) {
     QANAT_ASSIGN_OR_RETURN(const Bench::Gap gap, bench->MeasureGap());
-    report["decodes_beside_a_prompt_of_8000"] = {{"worst_gap_ms", gap.worst_ms},
-                                                 {"longest_chunk_step_ms", gap.chunk_ms}};
+    report["decodes_beside_a_prompt"] = {{"prompt_tokens", gap.prompt_tokens},
+                                         {"worst_gap_ms", gap.worst_ms},
+                                         {"longest_chunk_step_ms", gap.chunk_ms}};
   }
   report["stolen_jiffies"] = StolenJiffies() - stolen;
   if (options.json) {

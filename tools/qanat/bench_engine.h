@@ -12,15 +12,14 @@ namespace qanat::tools {
 // What can be measured:
 //   prefill  a prompt of 512 tokens
 //   decode   128 tokens of each stream; time counts from when all streams have their first token
-//   drafts   the same of one stream, with drafts by prompt lookup; then, without drafts and with them: the
-//   same
-//            sampled, which hardly repeats itself (1 stream and 4), and a prompt that says 128 tokens three
-//            times
+//   drafts   the same of one stream, with drafts by prompt lookup; then, without drafts and with them:
+//            sampled, which hardly repeats itself (1 stream and 4), and a prompt that says 128 tokens
+//            three times
 //   mix      streams of 128 + 64 tokens, prompts and answers together
-//   shared   64 requests of 8 groups: 512 tokens that the group shares, 32 of its own, 32 generated; the
-//   prefix
-//            cache is on and empty
-//   gap      four streams decode while a prompt of eight thousand tokens is prefilled
+//   shared   64 requests of 8 groups: 512 tokens that the group shares, 32 of its own, 32 generated;
+//            the prefix cache is on and empty
+//   gap      four streams decode while a prompt of eight thousand tokens (less in a shorter context) is
+//            prefilled
 const std::vector<std::string>& BenchEngineRows();
 
 struct BenchEngineOptions {

@@ -2,6 +2,7 @@
 
 #include "common/base/status_macros.h"
 #include "worker/backend/cpu_backend.h"
+#include "worker/backend/cpu_topology.h"
 
 namespace qanat::tools {
 
@@ -20,9 +21,11 @@ void AddLocalModel(CLI::App& app, LocalModelOptions& options) {
 absl::StatusOr<std::unique_ptr<LocalModel>> LoadLocalModel(const LocalModelOptions& options,
                                                            const engine::EngineOptions& engine) {
   auto local = std::make_unique<LocalModel>();
+  local->name = options.model.substr(options.model.rfind('/') + 1);
+  local->threads = options.threads > 0 ? options.threads : backend::ReadCpuTopology().ComputeThreads();
   local->engine = engine;
   QANAT_ASSIGN_OR_RETURN(local->backend,
-                         backend::CreateCpuBackend({.threads = options.threads, .kernels = options.kernels}));
+                         backend::CreateCpuBackend({.threads = local->threads, .kernels = options.kernels}));
   QANAT_ASSIGN_OR_RETURN(local->model, model::LoadModel(options.model, *local->backend,
                                                         {.max_tokens = engine.max_batch_tokens,
                                                          .max_logit_rows = engine.max_logit_rows()}));

@@ -25,6 +25,8 @@ void AddLocalModel(CLI::App& app, LocalModelOptions& options);
 // What: backend, weights, a KV cache of engine.num_blocks blocks, and the runner over them. One engine at a
 // time may use it. Threads: the one that created it, which is compute thread 0.
 struct LocalModel {
+  std::string name;  // of the file, without its folder
+  int threads = 0;   // that compute
   std::unique_ptr<backend::Backend> backend;
   model::LoadedModel model;
   std::unique_ptr<model::DeviceModelRunner> runner;
