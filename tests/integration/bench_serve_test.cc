@@ -99,7 +99,7 @@ TEST_F(BenchServeTest, ReplaysATrace) {
 }
 
 TEST_F(BenchServeTest, ReportsWhatItHasWhenInterrupted) {
-  Flags flags = Command({"--requests", "100000", "--output", "8", "--streams", "2"});
+  Flags flags = Command({"--requests", "100000", "--own", "8", "--output", "8", "--streams", "2"});
   Process load(flags, std::string(testing::TempDir()) + "bench_serve.log");
   // Two streams: when the worker has ended a third request, the load knows the end of the first.
   ASSERT_TRUE(Eventually([&] { return cluster_.WorkerMetrics(0).Sum("qanat_worker_requests_total") >= 3; },

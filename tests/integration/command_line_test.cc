@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/fakes/gguf_builder.h"
 #include "tests/fakes/temporary_file.h"
 #include "tests/integration/cluster.h"
@@ -14,6 +15,7 @@
 namespace qanat::integration {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -118,6 +120,19 @@ TEST(QanatCommandLineTest, SaysWhatFailedAndWhatMayHelp) {
   EXPECT_EQ(Qanat({"dance"}).exit, 2);
   EXPECT_EQ(Qanat({"generate", "--timeout", "soon", "hi"}).exit, 2);
   EXPECT_THAT(Qanat({"--help"}).output, HasSubstr("Exit status"));
+}
+
+TEST(QanatCommandLineTest, BenchEngineNamesWhatItMeasured) {
+  const Outcome outcome = Qanat({"bench", "engine", "--model", ModelPath(), "--threads", "1", "--rows",
+                                 "prefill", "--rounds", "1", "--json"});
+  ASSERT_EQ(outcome.exit, 0) << outcome.errors;
+  const nlohmann::json report = nlohmann::json::parse(outcome.output);
+  const std::string model = report["model"].get<std::string>();
+  EXPECT_THAT(ModelPath(), EndsWith("/" + model));
+  EXPECT_EQ(report["model_fingerprint"].get<std::string>().size(), 32u);
+  EXPECT_EQ(report["threads"], 1);
+  EXPECT_THAT(Qanat({"--version"}).output, HasSubstr(report["version"].get<std::string>()));
+  EXPECT_GT(report["rows"][0]["tokens_per_second"], 0);
 }
 
 class QanatCommandTest : public testing::Test {
