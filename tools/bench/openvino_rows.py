@@ -35,9 +35,7 @@ def start(flags, prefix_cache):
 
 def main():
     flags = work.read_flags()
-    # It looks blocks up when a request is added, and generate() adds all of its prompts before the first step.
-    waves = (work.GROUPS, work.GROUPS * (work.EACH - 1))
-    work.measure(flags, openvino_genai.__version__, lambda: start(flags, False), lambda: start(flags, True), waves)
+    work.measure(flags, openvino_genai.__version__, lambda: start(flags, False), lambda: start(flags, True))
 
 
 if __name__ == "__main__":

@@ -48,9 +48,7 @@ def main():
     os.environ["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
     os.environ["VLLM_CPU_KVCACHE_SPACE"] = "1"
     import vllm
-    # It looks blocks up when it schedules a request: one call is enough.
-    waves = (work.GROUPS * work.EACH,)
-    work.measure(flags, vllm.__version__, lambda: start(flags, False), lambda: start(flags, True), waves)
+    work.measure(flags, vllm.__version__, lambda: start(flags, False), lambda: start(flags, True))
 
 
 if __name__ == "__main__":

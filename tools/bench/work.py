@@ -42,12 +42,13 @@ def read_flags():
     return parser.parse_args()
 
 
-def measure(flags, version, plain, cached, waves):
+def measure(flags, version, plain, cached):
     """Writes the rows of an engine that takes lists of ids into flags.answer, and before each row which one comes.
 
     `plain()` and `cached()`, the latter with a prefix cache, start the engine and return a function of (prompts, output)
-    that returns the seconds to the first token of the first prompt, and in all. The prompts of the groups are given to it
-    in calls of `waves` prompts. Every row runs once before the run that counts, with other prompts of the same shape.
+    that returns the seconds to the first token of the first prompt, and in all. Groups come in two calls, the first prompt
+    of each and then the others: an engine may look cached blocks up when a request is added. Every row runs once before the
+    run that counts, with other prompts of the same shape.
     """
     rows = {}
 
@@ -79,9 +80,8 @@ def measure(flags, version, plain, cached, waves):
 
     def measure_shared(generate):
         def rate():
-            prompts = iter(groups(flags.vocabulary))
-            seconds = [generate([next(prompts) for _ in range(size)], OUTPUT)[1] for size in waves]
-            return SHARED_TOTAL / sum(seconds)
+            prompts = groups(flags.vocabulary)
+            return SHARED_TOTAL / sum(generate(part, OUTPUT)[1] for part in (prompts[:GROUPS], prompts[GROUPS:]))
         measure_row(ROWS["shared"][0], rate)
 
     tell("the start")
