@@ -74,8 +74,8 @@ struct Request {
   std::vector<TokenId> end_tokens;
   Priority priority = Priority::kStandard;
   std::optional<Time> deadline;
-  // Choice 0 reads no cached block; may still publish. So do prompt_logprobs, which need every prompt token
-  // computed.
+  // Choice 0 computes every prompt token; may still publish, and after a pause or a preemption it finds what
+  // it computed before. The same with prompt_logprobs.
   bool bypass_prefix_cache = false;
   bool reads_cache() const { return !bypass_prefix_cache && !prompt_logprobs.has_value(); }
   // Of choice 0, and of choices 1 .. n - 1. Shared: streams may outlive the generation, and the other way

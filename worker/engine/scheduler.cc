@@ -94,12 +94,22 @@ void Scheduler::PlanPrefills(StepPlan& plan) {
   }
 }
 
-// A prompt that is scored takes a row of logits a token: half of what is spare, so that others are admitted,
-// too.
 int32_t Scheduler::Chunk(const Sequence& sequence, int32_t first) const {
-  const int32_t missing = sequence.num_tokens() - first;
-  const int32_t rows = sequence.scores_prompt() ? std::max(1, spare_logit_rows_ / 2) : missing;
-  return budget_.Fit(std::min({missing, rows, options_.chunk_tokens}), first);
+  int32_t num_tokens = std::min(sequence.num_tokens() - first, options_.chunk_tokens);
+  if (sequence.scores_prompt(first)) {
+    num_tokens = std::min(num_tokens, sequence.first_scoring(first) - first + ScoreRows(sequence));
+  }
+  return budget_.Fit(num_tokens, first);
+}
+
+// Half of what is spare, so that others are admitted, too; and no more than its reader takes behind what
+// steps in flight bring it, which may be nothing for now.
+int32_t Scheduler::ScoreRows(const Sequence& sequence) const {
+  const Sequence::InFlight& flying = sequence.in_flight();
+  const Sequence::Scored coming = sequence.ScoredBy(sequence.num_computed(), flying.tokens);
+  const int32_t room = sequence.request().sink->Room() - (coming.end - coming.first);
+  const int32_t fewest = flying.steps > 0 ? 0 : 1;
+  return std::clamp(room, fewest, std::max(1, spare_logit_rows_ / 2));
 }
 
 int32_t Scheduler::PlanRunning(size_t index, int32_t num_tokens, StepPlan& plan) {
@@ -112,7 +122,7 @@ int32_t Scheduler::PlanRunning(size_t index, int32_t num_tokens, StepPlan& plan)
       QANAT_CHECK(reserved);
       plan.rows.push_back(RowOf(needy, fitting));
       budget_.Take(fitting, needy.num_launched() + fitting);
-      if (needy.scores_prompt()) spare_logit_rows_ -= fitting - 1;
+      spare_logit_rows_ -= std::max(0, needy.LogitRows(needy.num_launched(), fitting) - 1);
       return fitting;
     }
     // What it lacks comes when a step in flight is done: it sits this one out.
@@ -184,9 +194,10 @@ void Scheduler::AdmitWaiting(StepPlan& plan, Time now, size_t seats) {
 }
 
 kv::PrefixMatch Scheduler::Look(Waiting& place) {
-  kv::PrefixMatch match;
   Sequence& sequence = *place.sequence;
-  if (ReadsCache(sequence)) match = kv_.Match(sequence.table(), sequence.tokens());
+  // A match ends before the last of the tokens it is asked for.
+  const int32_t asked = std::min(sequence.num_tokens(), sequence.num_readable() + 1);
+  const kv::PrefixMatch match = kv_.Match(sequence.table(), sequence.tokens().first(asked));
   waiting_.SetCachedTokens(place, static_cast<int32_t>(match.blocks.size()) * kv_.block_size());
   return match;
 }
@@ -200,10 +211,10 @@ Scheduler::Admission Scheduler::TryAdmit(Waiting& place, StepPlan& plan, Time no
   }
   place.awaited.reset();
   const kv::PrefixMatch match = Look(place);
-  if (ReadsCache(sequence)) {
+  if (kv_.prefix_cache()) {
     const size_t next = match.blocks.size();
-    const size_t may_hit = static_cast<size_t>((sequence.num_tokens() - 1) / kv_.block_size());
-    if (next < may_hit) {
+    const int32_t readable = std::min(sequence.num_tokens() - 1, sequence.num_readable());
+    if (next < static_cast<size_t>(readable / kv_.block_size())) {
       const hash::BlockHash missing = kv_.Hashes(sequence.table(), sequence.tokens())[next];
       if (producing_.By(missing, sequence.priority())) {
         place.awaited = missing;
@@ -240,7 +251,8 @@ void Scheduler::Admit(Sequence& sequence, const kv::PrefixMatch& match, int32_t 
   if (!sequence.ever_admitted() && sequence.choice() == 0) {
     ++plan.started;
     plan.started_tokens += sequence.num_prompt_tokens();
-    plan.queried_tokens += ReadsCache(sequence) ? sequence.num_prompt_tokens() : 0;
+    const bool queries = kv_.prefix_cache() && sequence.request().reads_cache();
+    plan.queried_tokens += queries ? sequence.num_prompt_tokens() : 0;
     plan.hit_tokens += num_cached;
   }
   kv_.Attach(sequence.table(), match);
@@ -251,7 +263,7 @@ void Scheduler::Admit(Sequence& sequence, const kv::PrefixMatch& match, int32_t 
   unallocated_blocks_ += UnallocatedBlocks(sequence);
   plan.rows.push_back(RowOf(sequence, num_tokens));
   budget_.Take(num_tokens, num_cached + num_tokens);
-  spare_logit_rows_ -= sequence.scores_prompt() ? num_tokens : 1;
+  spare_logit_rows_ -= std::max(1, sequence.LogitRows(num_cached, num_tokens));
 }
 
 void Scheduler::AddDrafts(StepPlan& plan) {

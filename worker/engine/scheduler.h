@@ -110,6 +110,8 @@ class Scheduler {
   int32_t PlanRunning(size_t index, int32_t num_tokens, StepPlan& plan);
   // How many of its known tokens behind the first `first` it gets.
   int32_t Chunk(const Sequence& sequence, int32_t first) const;
+  // How many rows of logits it gets to score its prompt.
+  int32_t ScoreRows(const Sequence& sequence) const;
   size_t ChooseVictim(size_t needy) const;
   void Preempt(size_t index, StepPlan& plan);
 
@@ -125,9 +127,6 @@ class Scheduler {
   void Abandon(const Sequence& sequence);
   size_t IndexOf(const Sequence& sequence) const;
 
-  bool ReadsCache(const Sequence& sequence) const {
-    return kv_.prefix_cache() && sequence.request().reads_cache();
-  }
   int32_t WorstBlocks(const Sequence& sequence) const { return kv_.BlocksFor(sequence.max_total_tokens()); }
   // How many tokens its table has blocks for when it holds `num_tokens`.
   int32_t Held(const Sequence& sequence, int32_t num_tokens) const {

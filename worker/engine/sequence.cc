@@ -54,6 +54,10 @@ Sequence::Scored Sequence::ScoredBy(int32_t from, int32_t n) const {
   return {first, std::max(first, std::min(from + n + 1, num_prompt_tokens_))};
 }
 
+int32_t Sequence::LogitRows(int32_t from, int32_t n) const {
+  return scores_prompt(from) ? std::clamp(from + n - first_scoring(from), 0, n) : 1;
+}
+
 void Sequence::Launch(int32_t tokens, bool draws, int32_t drafts) {
   QANAT_CHECK(state_ == State::kRunning && tokens > 0 && tokens <= num_missing() && flying_.drafts == 0);
   ++flying_.steps;
@@ -141,7 +145,7 @@ PromptLookup& Sequence::prompt_lookup() {
 }
 
 void Sequence::CheckInvariants() const {
-  QANAT_CHECK(!scores_prompt() || num_scored_ > num_computed_);
+  QANAT_CHECK(!scores_prompt(num_launched()) || num_scored_ > num_computed_);
   if (state_ == State::kRunning) {
     QANAT_CHECK(num_computed_ >= 0 && num_computed_ < num_tokens());
     QANAT_CHECK(num_expected() <= max_total_tokens_ && num_missing() >= 0);

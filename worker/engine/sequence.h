@@ -98,8 +98,12 @@ class Sequence {
 
   // Prompt positions below it need no score any more: told, or not asked for.
   int32_t num_scored() const { return num_scored_; }
-  // Some will need one after the steps in flight.
-  bool scores_prompt() const { return std::max(num_scored_, num_launched() + 1) < num_prompt_tokens_; }
+  // Of its tokens from `from` on, the position of the first whose logits score one of the prompt.
+  int32_t first_scoring(int32_t from) const { return std::max(num_scored_ - 1, from); }
+  // There is such a token. `from` as for ScoredBy.
+  bool scores_prompt(int32_t from) const { return first_scoring(from) + 1 < num_prompt_tokens_; }
+  // Rows of logits that the `n` tokens from `from` on take at most: to score the prompt, and to draw.
+  int32_t LogitRows(int32_t from, int32_t n) const;
   // Prompt positions [first, end) that the logits of the `n` tokens from `from` on score. `from` is
   // num_computed() or, with steps in flight, num_launched().
   struct Scored {
@@ -107,6 +111,10 @@ class Sequence {
     int32_t end;
   };
   Scored ScoredBy(int32_t from, int32_t n) const;
+
+  // So many of its leading tokens may come from the prefix cache: where the request wants each token of the
+  // prompt computed, those that it has computed before.
+  int32_t num_readable() const { return request_.reads_cache() ? num_tokens() : max_computed_; }
 
   bool ever_admitted() const { return first_scheduled_.has_value(); }
   int32_t num_preemptions() const { return num_preemptions_; }

@@ -112,5 +112,81 @@ TEST_F(EnginePauseTest, WaitingForWorkSleepsPastNoPausedRequestsEnd) {
   EXPECT_TRUE(SinkOf(slow).ended());
 }
 
+// Takes so many scores of the prompt and tokens, then as many more.
+class PagingSink final : public fakes::RecordingSink {
+ public:
+  explicit PagingSink(int32_t page) : page_(page), room_(page) {}
+  int32_t Room() const override {
+    return room_ - static_cast<int32_t>(prompt_scores().size() + tokens().size());
+  }
+  void TurnPage() { room_ = page_ + room_ - Room(); }
+
+ private:
+  const int32_t page_;
+  int32_t room_;
+};
+
+// Runs `request` alone, turning the page at each pause; how many tokens were computed.
+int64_t RunPaging(EngineRig& rig, Request& request, int32_t page) {
+  const auto sink = std::make_shared<PagingSink>(page);
+  request.sink = sink;
+  const SequenceId id = rig.Submit(request);
+  while (!sink->ended()) {
+    rig.Step();
+    EXPECT_GE(sink->Room(), 0) << "told more than it takes";
+    if (rig.engine->Snapshot().paused == 0) continue;
+    sink->TurnPage();
+    rig.engine->Resume(id);
+  }
+  EXPECT_EQ(sink->tokens(), rig.Answer(request));
+  EXPECT_EQ(sink->outcome().cached_tokens, 0);
+  return rig.runner.computed_tokens();
+}
+
+TEST(EnginePagingTest, APromptThatIsScoredGoesOnWhereItsReaderMadeItPause) {
+  for (const int depth : {1, 2}) {
+    EngineRig rig(SmallOptions(), depth);
+    Request request = EngineRig::MakeRequest(EngineRig::Prompt(200), 4);
+    request.prompt_logprobs = 1;
+    // A pause costs what lies behind the last full block; in flight, a page more.
+    EXPECT_LE(RunPaging(rig, request, 16), depth * 200 + 4 + 14 * 4);
+    EXPECT_EQ(EngineRig::SinkOf(request).prompt_scores().size(), 199u);
+  }
+}
+
+// What others published is not its own.
+TEST(EnginePagingTest, WhoBypassesTheCacheStillComputesTheRestOfItsPrompt) {
+  EngineRig rig(SmallOptions());
+  const Request before = EngineRig::MakeRequest(EngineRig::Prompt(100), 1);
+  rig.Submit(before);
+  rig.RunAll();
+  Request request = EngineRig::MakeRequest(EngineRig::Prompt(100), 2);
+  request.bypass_prefix_cache = true;
+  const auto sink = std::make_shared<NarrowSink>(1);
+  request.sink = sink;
+  const SequenceId id = rig.Submit(request);
+  rig.Step();
+  ASSERT_EQ(rig.runner.computed_tokens(), 100 + 32) << "a chunk of it";
+  sink->Widen(0);
+  rig.Step();
+  ASSERT_EQ(rig.engine->Snapshot().paused, 1);
+  sink->Widen(100);
+  rig.engine->Resume(id);
+  rig.RunAll();
+  EXPECT_EQ(rig.runner.computed_tokens(), 100 + 100 + 1);
+}
+
+TEST(EnginePagingTest, WhoBypassesTheCacheFindsWhatItComputedItself) {
+  EngineRig rig(SmallOptions());
+  const Request before = EngineRig::MakeRequest(EngineRig::Prompt(100), 1);
+  rig.Submit(before);
+  rig.RunAll();
+  Request request = EngineRig::MakeRequest(EngineRig::Prompt(100), 40);
+  request.bypass_prefix_cache = true;
+  const int64_t computed = RunPaging(rig, request, 8) - 100;
+  EXPECT_GE(computed, 100 + 39) << "every prompt token";
+  EXPECT_LE(computed, 100 + 39 + 5 * 4);
+}
+
 }  // namespace
 }  // namespace qanat::engine
