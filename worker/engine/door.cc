@@ -64,6 +64,14 @@ absl::Status Door::CheckRequest(const Request& request) const {
   return absl::OkStatus();
 }
 
+int32_t Door::RequestsBefore(Priority priority) const {
+  int32_t requests = 0;
+  for (size_t i = 0; i <= static_cast<size_t>(priority); ++i) {
+    requests += by_priority_[i].load(std::memory_order_relaxed);
+  }
+  return requests;
+}
+
 absl::Status Door::CheckDeadline(const Request& request, Time now) const {
   if (!request.deadline.has_value()) return absl::OkStatus();
   if (*request.deadline <= now) {
@@ -71,7 +79,7 @@ absl::Status Door::CheckDeadline(const Request& request, Time now) const {
   }
   // Where nobody waits it may try: that also keeps the estimates fresh.
   if (requests() == 0) return absl::OkStatus();
-  const Duration wait = drain_.Wait(requests());
+  const Duration wait = drain_.Wait(RequestsBefore(request.priority));
   const Duration service = drain_.Service(request.max_tokens);
   if (now + wait + service <= *request.deadline) return absl::OkStatus();
   return WithReason(absl::DeadlineExceededError(absl::StrCat(
@@ -92,13 +100,19 @@ absl::Status Door::Enter(const Request& request, Time now) {
     requests_.fetch_sub(1, std::memory_order_relaxed);
     return Full("prompt tokens", options_.queue_tokens, "TOKENS_FULL");
   }
+  by_priority_[static_cast<size_t>(request.priority)].fetch_add(1, std::memory_order_relaxed);
   return absl::OkStatus();
 }
 
-void Door::Leave(int32_t requests, int64_t tokens) {
-  const int32_t requests_before = requests_.fetch_sub(requests, std::memory_order_relaxed);
+void Door::Leave(const CountByPriority& requests, int64_t tokens) {
+  int32_t sum = 0;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    sum += requests[i];
+    QANAT_CHECK(by_priority_[i].fetch_sub(requests[i], std::memory_order_relaxed) >= requests[i]);
+  }
+  const int32_t requests_before = requests_.fetch_sub(sum, std::memory_order_relaxed);
   const int64_t tokens_before = tokens_.fetch_sub(tokens, std::memory_order_relaxed);
-  QANAT_CHECK(requests_before >= requests && tokens_before >= tokens);
+  QANAT_CHECK(requests_before >= sum && tokens_before >= tokens);
 }
 
 }  // namespace qanat::engine

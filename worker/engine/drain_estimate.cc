@@ -13,9 +13,12 @@ constexpr int64_t kPerToken = 1024;
 // exponential.
 constexpr int64_t kDeviations = 3;
 
+int64_t Averaged(int64_t before, int64_t sample) {
+  return before == 0 ? sample : before + (sample - before) / kWeight;
+}
+
 void Average(std::atomic<int64_t>& average, int64_t sample) {
-  const int64_t before = average.load(std::memory_order_relaxed);
-  average.store(before == 0 ? sample : before + (sample - before) / kWeight, std::memory_order_relaxed);
+  average.store(Averaged(average.load(std::memory_order_relaxed), sample), std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -27,9 +30,14 @@ void DrainEstimate::OnStep(Duration took, int32_t started, int32_t waiting) {
   if (started > 0 || waiting == 0) backlogged_ = Duration::zero();
 }
 
-void DrainEstimate::OnEnd(Duration service, int32_t output_tokens) {
-  Average(token_ns_, service.count() / output_tokens);
+void DrainEstimate::OnEnd(Duration prefill, Duration decode, int32_t output_tokens) {
+  Average(prefill_ns_, prefill.count());
   const int64_t tokens = kPerToken * output_tokens;
+  if (output_tokens > 1) {
+    decode_ns_ = Averaged(decode_ns_, decode.count());
+    further_tokens_ = Averaged(further_tokens_, tokens - kPerToken);
+    token_ns_.store(decode_ns_ * kPerToken / further_tokens_, std::memory_order_relaxed);
+  }
   Average(mean_tokens_, tokens);
   Average(deviation_tokens_, std::abs(tokens - mean_tokens_.load(std::memory_order_relaxed)));
 }
@@ -37,8 +45,9 @@ void DrainEstimate::OnEnd(Duration service, int32_t output_tokens) {
 Duration DrainEstimate::Service(int32_t max_tokens) const {
   const int64_t most = mean_tokens_.load(std::memory_order_relaxed) +
                        kDeviations * deviation_tokens_.load(std::memory_order_relaxed);
-  const int64_t tokens = std::min(kPerToken * max_tokens, most);
-  return Duration(token_ns_.load(std::memory_order_relaxed) * tokens / kPerToken);
+  const int64_t further = std::max<int64_t>(0, std::min(kPerToken * max_tokens, most) - kPerToken);
+  return Duration(prefill_ns_.load(std::memory_order_relaxed) +
+                  token_ns_.load(std::memory_order_relaxed) * further / kPerToken);
 }
 
 }  // namespace qanat::engine

@@ -107,7 +107,7 @@ void Engine::Impl::Publish() {
   // In one with the snapshot: whoever reads this version finds them gone.
   const uint64_t ends = untold.num_ends();
   untold.SetLoadVersion(load_version.fetch_add(ends) + ends);
-  door.Leave(std::exchange(left_requests, 0), std::exchange(left_tokens, 0));
+  door.Leave(std::exchange(left_requests, {}), std::exchange(left_tokens, 0));
 }
 
 void Engine::Impl::CheckInvariants() const {
@@ -119,7 +119,7 @@ void Engine::Impl::CheckInvariants() const {
   QANAT_CHECK(num_accepted == num_ended + sequences.size()) << "every accepted request ends once";
   QANAT_CHECK(untold.empty());
   // The inbox may hold more.
-  QANAT_CHECK(door.requests() >= waiting.size() - waiting.num_started());
+  QANAT_CHECK(door.requests() >= waiting.num_queued());
   QANAT_CHECK(door.requests() <= options.queue_requests && door.tokens() <= options.queue_tokens);
 }
 

@@ -62,8 +62,9 @@ struct Engine::Impl {
   std::optional<EndReason> CommitToken(Sequence& sequence, SequenceOutput& output, size_t index, Time now);
   void End(Sequence& sequence, EndReason reason, Time now) { End(sequence, reason, now, StatusOf(reason)); }
   void End(Sequence& sequence, EndReason reason, Time now, absl::Status status);
+  // The other choices of its request that have not ended.
+  std::vector<Sequence*> OthersOf(const Sequence& choice0) const;
   void ReleaseOthers(const Sequence& choice0);
-  void LeaveDoor(int32_t requests, int64_t tokens);
   void TellResidency();
   void Publish();
 
@@ -109,7 +110,7 @@ struct Engine::Impl {
 
   // What callers have not been told yet; empty between steps.
   Untold untold;
-  int32_t left_requests = 0;  // left the queue, still counted by the door
+  CountByPriority left_requests{};  // left the queue, still counted by the door
   int64_t left_tokens = 0;
 };
 

@@ -45,12 +45,18 @@ void Engine::Impl::Accept(Submission submission) {
   add(std::move(submission.request), 0);
 }
 
-// Choice 0 has its prompt in the cache, or will not get it there soon: the others are on their own.
-void Engine::Impl::ReleaseOthers(const Sequence& choice0) {
+std::vector<Sequence*> Engine::Impl::OthersOf(const Sequence& choice0) const {
+  std::vector<Sequence*> others;
   for (int32_t i = 1; i < choice0.request().num_choices(); ++i) {
     const auto it = sequences.find(SequenceId{ToInt(choice0.id()) + static_cast<uint64_t>(i)});
-    if (it != sequences.end()) it->second->Release();
+    if (it != sequences.end()) others.push_back(it->second.get());
   }
+  return others;
+}
+
+// Choice 0 has its prompt in the cache, or will not get it there soon: the others are on their own.
+void Engine::Impl::ReleaseOthers(const Sequence& choice0) {
+  for (Sequence* other : OthersOf(choice0)) other->Release();
 }
 
 void Engine::Impl::ExpireDeadlines(Time now) {
@@ -66,26 +72,32 @@ void Engine::Impl::ExpireDeadlines(Time now) {
   }
 }
 
-// While others wait behind them, those in the queue that would not be done in time cost no compute.
+// While other requests wait behind them, those in the queue that would not be done in time cost no compute. A
+// request goes as a whole, and before any of its choices has started: while choice 0 is queued, all are.
 void Engine::Impl::GiveUpLate(Time now) {
   std::vector<Sequence*> late;
   const Duration longest = drain.Service(std::numeric_limits<int32_t>::max());
   for (const auto& [deadline, id] : deadlines) {
     if (deadline > now + longest) break;
     Sequence& sequence = *sequences.at(id);
-    const bool queued = sequence.state() == Sequence::State::kWaiting && !sequence.ever_admitted();
+    const bool queued = sequence.choice() == 0 && !sequence.ever_admitted();
     if (queued && deadline <= now + drain.Service(sequence.request().max_tokens)) late.push_back(&sequence);
   }
   for (Sequence* sequence : late) {
-    if (scheduler.waiting().size() == 1) return;
-    End(*sequence, EndReason::kDeadline, now,
-        absl::DeadlineExceededError(
-            "the deadline cannot be met: what is left of it is less than an answer takes"));
+    // The last one tries: else nothing might ever correct the estimate.
+    if (scheduler.waiting().num_queued() == 1) return;
+    std::vector<Sequence*> choices = OthersOf(*sequence);
+    choices.push_back(sequence);
+    for (Sequence* choice : choices) {
+      End(*choice, EndReason::kDeadline, now,
+          absl::DeadlineExceededError(
+              "the deadline cannot be met: what is left of it is less than an answer takes"));
+    }
   }
 }
 
 void Engine::Impl::PauseStalled(Time now) {
-  for (Sequence* sequence : scheduler.PauseStalled()) {
+  for (Sequence* sequence : scheduler.PauseStalled(now)) {
     stalled.emplace(sequence->id(), now + options.stall_limit);
     ReleaseOthers(*sequence);
     untold.AddPause(*sequence);
@@ -98,7 +110,10 @@ void Engine::Impl::Resume(SequenceId id) {
 
 void Engine::Impl::End(Sequence& sequence, EndReason reason, Time now, absl::Status status) {
   scheduler.Remove(sequence);
-  if (!sequence.ever_admitted() && sequence.choice() == 0) LeaveDoor(1, sequence.num_prompt_tokens());
+  if (!sequence.ever_admitted() && sequence.choice() == 0) {
+    ++left_requests[static_cast<size_t>(sequence.priority())];
+    left_tokens += sequence.num_prompt_tokens();
+  }
   ReleaseOthers(sequence);
   if (const auto deadline = sequence.request().deadline) deadlines.erase({*deadline, sequence.id()});
   stalled.erase(sequence.id());
@@ -107,7 +122,8 @@ void Engine::Impl::End(Sequence& sequence, EndReason reason, Time now, absl::Sta
   const bool typical =
       reason == EndReason::kStop || reason == EndReason::kLength || reason == EndReason::kDeadline;
   if (typical && outcome.completion_tokens > 0) {
-    drain.OnEnd(outcome.prefill + outcome.decode, outcome.completion_tokens);
+    drain.OnEnd(outcome.prefill - sequence.paused_in_prefill(), outcome.decode - sequence.paused_in_decode(),
+                outcome.completion_tokens);
   }
   const auto it = sequences.find(sequence.id());
   std::unique_ptr<Sequence> owned = std::move(it->second);
@@ -115,11 +131,6 @@ void Engine::Impl::End(Sequence& sequence, EndReason reason, Time now, absl::Sta
   const Duration total = now - owned->arrival();
   untold.AddEnd(std::move(owned), std::move(outcome), total);
   ++num_ended;
-}
-
-void Engine::Impl::LeaveDoor(int32_t requests, int64_t tokens) {
-  left_requests += requests;
-  left_tokens += tokens;
 }
 
 }  // namespace qanat::engine

@@ -1,5 +1,6 @@
 // A step, phase by phase.
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -36,7 +37,8 @@ bool Engine::Impl::Launch(Time begin) {
   BuiltBatch built = BuildBatch(plan, kv);
   Settle();
   planning.plan = clock.Now() - begin;
-  Flight& flight = flights.emplace_back(Flight{begin, {}, std::move(built), 0, plan.started, planning});
+  const int32_t started = std::accumulate(plan.started.begin(), plan.started.end(), 0);
+  Flight& flight = flights.emplace_back(Flight{begin, {}, std::move(built), 0, started, planning});
   scheduler.Launch(std::move(plan), runner.depth() > 1);
   const Time before = clock.Now();
   flight.handle = runner.Launch(flight.built.batch);
@@ -47,7 +49,8 @@ bool Engine::Impl::Launch(Time begin) {
 
 StepPlan Engine::Impl::PlanStep(Time now, StepStats& stats) {
   StepPlan plan = scheduler.Plan(now, fitter.model());
-  LeaveDoor(plan.started, plan.started_tokens);
+  for (size_t i = 0; i < plan.started.size(); ++i) left_requests[i] += plan.started[i];
+  left_tokens += plan.started_tokens;
   stats.sequences = static_cast<int32_t>(plan.rows.size());
   stats.preemptions = plan.preemptions;
   stats.queried_tokens = plan.queried_tokens;

@@ -1,6 +1,7 @@
 // What a caller hands to the engine, and what it hears back.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -17,6 +18,8 @@
 namespace qanat::engine {
 
 enum class Priority : uint8_t { kInteractive, kStandard, kBatch };
+// Numbers of requests, by Priority.
+using CountByPriority = std::array<int32_t, 3>;
 
 // Why a generation ended. kStop: one of the request's end tokens, or a stop string that the service matched.
 enum class EndReason : uint8_t { kStop, kLength, kCancelled, kDeadline, kError };

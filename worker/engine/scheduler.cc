@@ -249,7 +249,7 @@ void Scheduler::Admit(Sequence& sequence, const kv::PrefixMatch& match, int32_t 
   const int32_t num_cached = static_cast<int32_t>(match.blocks.size()) * kv_.block_size();
   // The other choices are no requests of their own.
   if (!sequence.ever_admitted() && sequence.choice() == 0) {
-    ++plan.started;
+    ++plan.started[static_cast<size_t>(sequence.priority())];
     plan.started_tokens += sequence.num_prompt_tokens();
     const bool queries = kv_.prefix_cache() && sequence.request().reads_cache();
     plan.queried_tokens += queries ? sequence.num_prompt_tokens() : 0;

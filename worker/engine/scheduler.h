@@ -52,7 +52,7 @@ class Scheduler {
   void Add(Sequence& sequence);
   // Pauses the running whose sinks have no room for what a step would give them: they give up seat and
   // blocks, and leave the order.
-  std::vector<Sequence*> PauseStalled();
+  std::vector<Sequence*> PauseStalled(Time now);
   // It waits again, at its old place. REQUIRES: kPaused.
   void Resume(Sequence& sequence);
   // Takes it out of whichever set it is in and gives its blocks back. REQUIRES: added, not removed.

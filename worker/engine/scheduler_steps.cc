@@ -95,7 +95,7 @@ void Scheduler::Remove(Sequence& sequence) {
   QANAT_CHECK(false) << "it has ended";
 }
 
-std::vector<Sequence*> Scheduler::PauseStalled() {
+std::vector<Sequence*> Scheduler::PauseStalled(Time now) {
   std::vector<Sequence*> stalled;
   for (Sequence* sequence : running_) {
     const Sequence::InFlight& flying = sequence->in_flight();
@@ -103,7 +103,7 @@ std::vector<Sequence*> Scheduler::PauseStalled() {
   }
   for (Sequence* sequence : stalled) {
     StopRunning(IndexOf(*sequence));
-    sequence->Pause();
+    sequence->Pause(now);
     ++num_paused_;
   }
   return stalled;

@@ -44,6 +44,10 @@ void Sequence::Admit(int32_t num_cached, Time now) {
   state_ = State::kRunning;
   num_computed_ = num_cached;
   num_admitted_tokens_ = num_tokens();
+  if (paused_since_.has_value()) {
+    (first_token_.has_value() ? paused_in_decode_ : paused_in_prefill_) += now - *paused_since_;
+    paused_since_.reset();
+  }
   if (first_scheduled_.has_value()) return;
   first_scheduled_ = now;
   num_cached_tokens_ = num_cached;
@@ -111,7 +115,10 @@ void Sequence::Preempt() {
 
 void Sequence::StartOver() { StopRunning(State::kWaiting); }
 
-void Sequence::Pause() { StopRunning(State::kPaused); }
+void Sequence::Pause(Time now) {
+  StopRunning(State::kPaused);
+  paused_since_ = now;
+}
 
 void Sequence::Resume() {
   QANAT_CHECK(state_ == State::kPaused);

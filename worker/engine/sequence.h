@@ -120,6 +120,9 @@ class Sequence {
   int32_t num_preemptions() const { return num_preemptions_; }
   Time arrival() const { return arrival_; }
   std::optional<Time> last_token_time() const { return last_token_; }
+  // From pauses to the admissions that ended them, before and after its first token: time of its reader's.
+  Duration paused_in_prefill() const { return paused_in_prefill_; }
+  Duration paused_in_decode() const { return paused_in_decode_; }
 
   // The first `num_cached` tokens come from the prefix cache.
   void Admit(int32_t num_cached, Time now);
@@ -137,7 +140,7 @@ class Sequence {
   // The same, through no fault of the pool: blocks that it hit turned out to hold nothing.
   void StartOver();
   // The same, by the will of its reader, until Resume.
-  void Pause();
+  void Pause(Time now);
   void Resume();
   // REQUIRES: the table is released. `status` as in Outcome.
   Outcome End(EndReason reason, absl::Status status, Time now);
@@ -175,6 +178,9 @@ class Sequence {
   std::optional<Time> first_scheduled_;
   std::optional<Time> first_token_;
   std::optional<Time> last_token_;
+  std::optional<Time> paused_since_;
+  Duration paused_in_prefill_{};
+  Duration paused_in_decode_{};
 };
 
 }  // namespace qanat::engine

@@ -32,7 +32,7 @@ struct StepPlan {
   std::vector<PlannedRow> rows;  // a sequence has at most one
   int32_t preemptions = 0;
   // Of the sequences admitted for the first time:
-  int32_t started = 0;         // how many
+  CountByPriority started{};   // how many
   int64_t started_tokens = 0;  // their prompts
   int32_t queried_tokens = 0;  // the prompts of those that may read the cache
   int32_t hit_tokens = 0;      // of these, found

@@ -60,6 +60,8 @@ class WaitingQueue {
   int32_t size() const { return static_cast<int32_t>(map_.size()); }
   // Of these, the ones that the door does not count: they ran before, or follow choice 0 of their request.
   int32_t num_started() const { return num_started_; }
+  // The requests that the door counts: none of their choices has started.
+  int32_t num_queued() const { return size() - num_started_; }
   int64_t started_tokens() const { return started_tokens_; }  // their known ones
   // Of all: the sum of Waiting::cached_tokens.
   int64_t cached_tokens() const { return cached_tokens_; }

@@ -20,6 +20,7 @@ class DoorTest : public testing::Test {
   absl::Status Enter(int prompt, int max_tokens) {
     return door().Enter(EngineRig::MakeRequest(EngineRig::Prompt(prompt), max_tokens), kNow);
   }
+  static CountByPriority Standard(int32_t count) { return {0, count, 0}; }
   Door& door() {
     if (door_ == nullptr) door_ = std::make_unique<Door>(options_, drain_);
     return *door_;
@@ -38,7 +39,7 @@ TEST_F(DoorTest, CountsWhoCameInUntilTheyLeave) {
   ASSERT_TRUE(Enter(20, 5).ok());
   EXPECT_EQ(door().requests(), 2);
   EXPECT_EQ(door().tokens(), 30);
-  door().Leave(2, 30);
+  door().Leave(Standard(2), 30);
   EXPECT_EQ(door().requests(), 0);
   EXPECT_EQ(door().tokens(), 0);
 }
@@ -97,7 +98,7 @@ TEST_F(DoorTest, RefusesWhenTheQueueIsFullOfRequests) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(ReasonOf(status), "QUEUE_FULL");
   EXPECT_TRUE(RetryAfterOf(status).has_value());
-  door().Leave(1, 1);
+  door().Leave(Standard(1), 1);
   EXPECT_TRUE(Enter(1, 1).ok());
 }
 
@@ -133,7 +134,7 @@ TEST_F(DoorTest, BoundsHoldWhenManyEnterAtOnce) {
         accepted.fetch_add(1);
         ASSERT_LE(door().requests(), 100);
         ASSERT_LE(door().tokens(), 256);
-        door().Leave(1, prompt);
+        door().Leave(Standard(1), prompt);
       }
     });
   }
@@ -146,7 +147,7 @@ TEST_F(DoorTest, BoundsHoldWhenManyEnterAtOnce) {
 TEST_F(DoorTest, RefusesADeadlineThatTheQueueAndTheAnswerWillNotLeaveTimeFor) {
   for (int i = 0; i < 100; ++i) {
     drain_.OnStep(std::chrono::milliseconds(10), 1, 5);
-    drain_.OnEnd(std::chrono::milliseconds(200), 50);
+    drain_.OnEnd(std::chrono::milliseconds(4), std::chrono::milliseconds(196), 50);
   }
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(Enter(10, 5).ok());
   // 100 ms in the queue, and 200 of its own.
@@ -161,6 +162,27 @@ TEST_F(DoorTest, RefusesADeadlineThatTheQueueAndTheAnswerWillNotLeaveTimeFor) {
   request.max_tokens = 5;
   request.deadline = kNow + std::chrono::milliseconds(140);
   EXPECT_TRUE(door().Enter(request, kNow).ok()) << "a short answer takes less";
+}
+
+TEST_F(DoorTest, ADeadlineIsJudgedByThoseBeforeItAndNotByWhomItOvertakes) {
+  for (int i = 0; i < 100; ++i) drain_.OnStep(std::chrono::milliseconds(100), 1, 5);
+  const auto enter = [&](Priority priority) {
+    Request request = EngineRig::MakeRequest(EngineRig::Prompt(4), 4);
+    request.priority = priority;
+    request.deadline = kNow + std::chrono::seconds(1);
+    return door().Enter(request, kNow);
+  };
+  for (int i = 0; i < 40; ++i) {
+    Request batch = EngineRig::MakeRequest(EngineRig::Prompt(4), 4);
+    batch.priority = Priority::kBatch;
+    ASSERT_TRUE(door().Enter(batch, kNow).ok());
+  }
+  EXPECT_TRUE(absl::IsDeadlineExceeded(enter(Priority::kBatch)));
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(enter(Priority::kInteractive).ok()) << i << " before it";
+  ASSERT_TRUE(enter(Priority::kStandard).ok());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(enter(Priority::kStandard))) << "all of these go before it";
+  door().Leave({5, 0, 0}, 20);
+  EXPECT_TRUE(enter(Priority::kStandard).ok());
 }
 
 TEST_F(DoorTest, TheHintIsWhenHalfTheQueueHasStarted) {

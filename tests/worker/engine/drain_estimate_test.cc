@@ -40,12 +40,33 @@ TEST(DrainEstimateTest, AnAnswerTakesAsLongAsItMayBeOrAsMostAre) {
   DrainEstimate estimate;
   for (int i = 0; i < 1000; ++i) {
     const int tokens = i % 2 == 0 ? 40 : 60;
-    estimate.OnEnd(milliseconds(4 * tokens), tokens);
+    estimate.OnEnd(milliseconds(4), milliseconds(4 * (tokens - 1)), tokens);
   }
   EXPECT_NEAR(Ms(estimate.Service(10)), 40, 1);
   EXPECT_NEAR(Ms(estimate.Service(50)), 200, 1);
   EXPECT_NEAR(Ms(estimate.Service(5000)), 4 * (50 + 3 * 10), 10)
       << "what it may make at most is not what it will";
+}
+
+// A request of one token is all prefill: that says nothing of what further tokens take.
+TEST(DrainEstimateTest, ShortAnswersMakeNoLongOneSeemSlow) {
+  DrainEstimate estimate;
+  for (int i = 0; i < 1000; ++i) {
+    estimate.OnEnd(milliseconds(500), milliseconds(0), 1);
+    estimate.OnEnd(milliseconds(500), milliseconds(3500), 200);
+  }
+  EXPECT_NEAR(Ms(estimate.Service(200)), 4000, 40);
+  EXPECT_NEAR(Ms(estimate.Service(1)), 500, 5);
+}
+
+TEST(DrainEstimateTest, ALongAnswerCountsForItsLength) {
+  DrainEstimate estimate;
+  // Half of them 2 tokens, 100 ms apart; half 101 tokens, 10 ms apart.
+  for (int i = 0; i < 1000; ++i) {
+    estimate.OnEnd(milliseconds(0), milliseconds(100), 2);
+    estimate.OnEnd(milliseconds(0), milliseconds(1000), 101);
+  }
+  EXPECT_NEAR(Ms(estimate.Service(102)), 1100, 30);
 }
 
 }  // namespace

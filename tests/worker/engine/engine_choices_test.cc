@@ -1,5 +1,6 @@
 // n choices of one prompt: n sequences that share it.
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -139,6 +140,69 @@ TEST(EngineChoicesTest, TheDoorCountsThePromptOnceAndATailForEach) {
     EXPECT_EQ(SinkOf(fits, choice).tokens(), Expected(rig, fits, choice));
   }
   EXPECT_EQ(rig.engine->Snapshot().waiting, 0);
+}
+
+// An engine that takes a token to last ten seconds.
+void TeachThatTokensAreSlow(EngineRig& rig) {
+  const Request request = MakeChoices(4, 4, 1);
+  rig.Submit(request);
+  while (rig.Step()) rig.clock.Advance(std::chrono::seconds(10));
+}
+
+// The estimate is wrong, and only an answer can correct it.
+TEST(EngineChoicesTest, ARequestIsNotGivenUpForTheSakeOfItsOwnChoices) {
+  for (const int n : {2, 3}) {
+    EngineRig rig(SmallOptions());
+    TeachThatTokensAreSlow(rig);
+    Request request = MakeChoices(100, 4, n);
+    request.deadline = rig.clock.Now() + std::chrono::seconds(5);
+    rig.Submit(request);
+    rig.RunAll();
+    for (int choice = 0; choice < n; ++choice) {
+      EXPECT_EQ(SinkOf(request, choice).outcome().reason, EndReason::kLength) << choice << " of " << n;
+    }
+  }
+}
+
+TEST(EngineChoicesTest, AChoiceIsNotGivenUpOnceTheFirstRuns) {
+  EngineRig rig(SmallOptions());
+  TeachThatTokensAreSlow(rig);
+  Request request = MakeChoices(100, 4, 3);
+  request.deadline = rig.clock.Now() + std::chrono::seconds(5);
+  rig.Submit(request);
+  rig.Step();
+  ASSERT_EQ(rig.engine->Snapshot().running, 1);
+  for (int i = 1; i <= 20; ++i) {
+    Request other = MakeChoices(100, 4, 1);
+    std::fill(other.prompt.begin(), other.prompt.end(), i);
+    rig.Submit(other);
+  }
+  rig.RunAll();
+  for (int choice = 0; choice < 3; ++choice) {
+    EXPECT_EQ(SinkOf(request, choice).outcome().reason, EndReason::kLength) << choice;
+  }
+}
+
+TEST(EngineChoicesTest, ALateRequestIsGivenUpAsAWholeWhileAnotherWaits) {
+  EngineOptions options = SmallOptions();
+  options.max_seqs = 1;
+  EngineRig rig(options);
+  TeachThatTokensAreSlow(rig);
+  const Request running = MakeChoices(10, 40, 1);
+  rig.Submit(running);
+  rig.Step();
+  Request late = MakeChoices(20, 4, 2);
+  late.deadline = rig.clock.Now() + std::chrono::seconds(5);
+  const Request other = MakeChoices(30, 4, 1);
+  rig.Submit(late);
+  rig.Submit(other);
+  rig.Step();
+  for (int choice = 0; choice < 2; ++choice) {
+    ASSERT_TRUE(SinkOf(late, choice).ended()) << choice;
+    EXPECT_EQ(SinkOf(late, choice).outcome().reason, EndReason::kDeadline);
+  }
+  rig.RunAll();
+  EXPECT_EQ(SinkOf(other, 0).outcome().reason, EndReason::kLength);
 }
 
 }  // namespace

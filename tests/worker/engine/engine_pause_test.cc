@@ -101,6 +101,27 @@ TEST_F(EnginePauseTest, ThePausedAreCancelledAndExpireLikeAnybody) {
   ExpectIdleAndClean();
 }
 
+TEST_F(EnginePauseTest, AReadersTimeMakesNoAnswerSeemSlow) {
+  EngineOptions options = SmallOptions();
+  options.max_seqs = 1;
+  options.stall_limit = std::chrono::hours(1);
+  Start(options);
+  const Request slow = MakeSlow(5);
+  const SequenceId id = rig().Submit(slow);
+  StepUntilPaused();
+  rig().clock.Advance(std::chrono::minutes(10));
+  NarrowSinkOf(slow).Widen(100);
+  rig().engine->Resume(id);
+  rig().RunAll();
+  ASSERT_GE(SinkOf(slow).outcome().decode, std::chrono::minutes(10)) << "as its reader saw it";
+  rig().Submit(MakeRequest(10, 40, 200));
+  rig().Step();
+  rig().Submit(MakeRequest(10, 40, 300));
+  Request hurried = MakeRequest(10, 30, 400);
+  hurried.deadline = rig().clock.Now() + std::chrono::seconds(10);
+  EXPECT_TRUE(rig().engine->Submit(hurried).ok());
+}
+
 TEST_F(EnginePauseTest, WaitingForWorkSleepsPastNoPausedRequestsEnd) {
   StartWithStallLimit(milliseconds(50));
   const Request slow = MakeSlow(1);

@@ -125,5 +125,22 @@ TEST_F(SequenceDeathTest, IllegalTransitionsAbort) {
   EXPECT_DEATH(sequence.Admit(0, At(3)), "check failed");
 }
 
+TEST_F(SequenceTest, PausesAreCountedByWhatTheyHoldUp) {
+  Sequence sequence = Make(5, 10);
+  sequence.Admit(0, At(1));
+  sequence.Pause(At(10));
+  sequence.Resume();
+  sequence.Admit(0, At(15));
+  sequence.Advance(5);
+  sequence.Append(42, At(16));
+  for (int i = 0; i < 2; ++i) {
+    sequence.Pause(At(20 + 10 * i));
+    sequence.Resume();
+    sequence.Admit(0, At(27 + 10 * i));
+  }
+  EXPECT_EQ(sequence.paused_in_prefill(), milliseconds(5));
+  EXPECT_EQ(sequence.paused_in_decode(), milliseconds(14));
+}
+
 }  // namespace
 }  // namespace qanat::engine
