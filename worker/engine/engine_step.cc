@@ -31,6 +31,9 @@ bool Engine::Impl::Launch(Time begin) {
   StepPlan plan = PlanStep(begin, planning);
   if (plan.rows.empty()) {
     QANAT_CHECK(!flights.empty()) << sequences.size() << " sequences are pending and none of them can run";
+    // What the plan did is told with the step that is collected in its place.
+    flights.front().stats.preemptions += planning.preemptions;
+    flights.front().stats.evictions += planning.evictions;
     Settle();
     return false;
   }

@@ -1,5 +1,6 @@
 // A device that takes the next step before the last is collected.
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -102,6 +103,27 @@ TEST(EngineDepthTest, WhoLacksABlockThatIsComingBackSitsOut) {
   int32_t preemptions = 0;
   for (const StepStats& stats : rig.metrics.steps) preemptions += stats.preemptions;
   EXPECT_EQ(preemptions, 0);
+}
+
+// The first sits a step out, the second lacks a block and preempts itself: nobody is left to run in it.
+TEST(EngineDepthTest, APreemptionIsToldAlsoWhereItLeavesNoStep) {
+  EngineOptions options = WithoutDrafts();
+  options.num_blocks = 6;
+  options.context_length = 16;
+  options.prefix_cache = false;
+  EngineRig rig(options, 2);
+  auto rules = std::make_shared<sampling::LogitRules>();
+  rules->frequency_penalty = 0.5f;
+  Request first = EngineRig::MakeRequest(EngineRig::Prompt(8), 8);
+  first.rules = rules;
+  const Request second = EngineRig::MakeRequest(EngineRig::Prompt(8, 500), 8);
+  rig.Submit(first);
+  rig.Submit(second);
+  rig.RunAll();
+  ASSERT_EQ(EngineRig::SinkOf(second).outcome().preemptions, 1);
+  int32_t preemptions = 0;
+  for (const StepStats& stats : rig.metrics.steps) preemptions += stats.preemptions;
+  EXPECT_EQ(preemptions, 1);
 }
 
 // Drafts begin with the last token, so while few decode a step waits for the one before; the bytes are equal.
