@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "tools/qanat/chart.h"
 
@@ -25,12 +26,18 @@ absl::Status Run(const Options& options) {
 
 }  // namespace
 
+absl::Status CheckWritable(const std::string& flag, const std::string& path) {
+  if (std::ofstream(path, std::ios::app)) return absl::OkStatus();
+  return WithReason(absl::InvalidArgumentError(absl::StrCat(flag, ": ", path, " cannot be written")),
+                    "USAGE");
+}
+
 absl::Status WriteFile(const std::string& path, const std::string& text) {
   std::ofstream file(path);
   file << text;
   file.close();
   if (file) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(path, " cannot be written"));
+  return absl::InternalError(absl::StrCat(path, " cannot be written"));
 }
 
 std::function<absl::Status()> AddBenchChart(CLI::App& bench) {

@@ -12,10 +12,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/virtual_clock.h"
 #include "tools/qanat/bench_chart.h"
 #include "tools/qanat/claims/report.h"
+#include "tools/qanat/claims/rounds.h"
 #include "tools/qanat/local_model.h"
 #include "tools/qanat/measure.h"
 #include "worker/sim/sim_model_runner.h"
@@ -27,7 +29,6 @@ using claims::Bed;
 using claims::Lengths;
 using claims::Report;
 using claims::Scenario;
-using claims::Section;
 
 struct Options {
   std::string device = "both";
@@ -40,6 +41,9 @@ struct Options {
   std::string json;
   std::string svg;
 };
+
+constexpr int32_t kRealVocabulary = 32000;  // ids that every model has
+constexpr int32_t kSimVocabulary = 128000;
 
 // 8 billion parameters in bf16 on an H200. Nothing here was measured: 16 GB of weights at 60 % of 4.8 TB/s,
 // 16 GFLOP a token at 30 % of 989 TFLOP/s, 128 KiB of keys and values a token at 2.6 TB/s, 1 ms a step and 5
@@ -117,121 +121,129 @@ std::vector<Scenario> SimScenarios(const Options& options, int32_t vocabulary) {
   return scenarios;
 }
 
-// All modes once. What a cache saves of the prompts is told by the form, not by the run.
-absl::Status RunRound(const Scenario& scenario, const Bed& bed, Section& section) {
-  claims::StepTimes steps;
-  std::vector<double> prompt_seconds;
-  for (size_t i = 0; i < scenario.modes.size(); ++i) {
-    const claims::Mode& mode = scenario.modes[i];
-    QANAT_ASSIGN_OR_RETURN(const claims::Measured measured, MeasureMode(scenario, mode, bed));
-    section.rows[i].measured.push_back(measured.figures);
-    if (mode.batching != engine::Batching::kStatic) steps.Add(measured.timings);
-    prompt_seconds.push_back(mode.prefix_cache ? prompt_seconds.back() * ComputedShare(scenario)
-                                               : measured.timings.prompt_seconds);
+using Rounds = std::vector<std::vector<Scenario>>;
+
+// Each round orders lengths anew. Empty: no title has --only in it.
+Rounds MakeRounds(const Options& options, int32_t vocabulary,
+                  std::vector<Scenario> (*make)(const Options& options, int32_t vocabulary)) {
+  Rounds rounds;
+  for (int round = 0; round < (options.quick ? 1 : options.rounds); ++round) {
+    Options of_round = options;
+    of_round.seed += static_cast<uint64_t>(round);
+    std::vector<Scenario> scenarios = make(of_round, vocabulary);
+    std::erase_if(scenarios, [&](const Scenario& scenario) {
+      return scenario.title.find(options.only) == std::string::npos;
+    });
+    if (scenarios.empty()) return {};
+    rounds.push_back(std::move(scenarios));
   }
-  for (size_t i = 0; i < scenario.modes.size(); ++i) {
-    section.rows[i].expected.push_back(Expect(scenario, scenario.modes[i], steps, prompt_seconds[i]));
-  }
-  return absl::OkStatus();
+  return rounds;
 }
 
-absl::StatusOr<std::vector<Scenario>> Chosen(std::vector<Scenario> scenarios, const std::string& part) {
-  std::erase_if(scenarios,
-                [&](const Scenario& scenario) { return scenario.title.find(part) == std::string::npos; });
-  if (!scenarios.empty()) return scenarios;
-  return absl::InvalidArgumentError(absl::StrCat("--only: no title has '", part, "' in it"));
-}
-
-absl::StatusOr<Report> RunAll(const std::vector<Scenario>& scenarios, int rounds, const Bed& bed) {
-  Report report;
-  report.device = bed.name;
-  for (const Scenario& scenario : scenarios) {
-    Section& section = report.sections.emplace_back(Section{scenario.title, scenario.about, {}});
-    for (const claims::Mode& mode : scenario.modes) section.rows.push_back({mode.name, {}, {}});
-  }
-  for (int round = 0; round < rounds; ++round) {
-    for (size_t i = 0; i < scenarios.size(); ++i) {
-      std::fprintf(stderr, "round %d of %d: %s\n", round + 1, rounds, scenarios[i].title.c_str());
-      QANAT_RETURN_IF_ERROR(RunRound(scenarios[i], bed, report.sections[i]));
-    }
-  }
-  return report;
-}
-
-absl::StatusOr<Report> RunReal(const Options& options) {
+absl::StatusOr<Report> RunReal(const Options& options, const Rounds& rounds) {
   engine::EngineOptions engine;
   engine.batching = engine::Batching::kStatic;  // the one that wants blocks behind the pool
   engine.max_seqs = RealSizes(options.quick).seats;
   engine.queue_tokens = 1 << 30;
-  constexpr int32_t kVocabulary = 32000;  // ids that every model has
-  QANAT_ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
-                         Chosen(RealScenarios(options, kVocabulary), options.only));
-  for (const Scenario& scenario : scenarios)
-    engine.num_blocks = std::max(engine.num_blocks, scenario.num_blocks);
+  for (const std::vector<Scenario>& scenarios : rounds) {
+    for (const Scenario& scenario : scenarios) {
+      engine.num_blocks = std::max(engine.num_blocks, scenario.num_blocks);
+    }
+  }
   QANAT_ASSIGN_OR_RETURN(const std::unique_ptr<LocalModel> local, LoadLocalModel(options.model, engine));
   RealClock wall_clock;
   CpuClock cpu_clock;
   WaitableClock& clock = options.cpu_time ? static_cast<WaitableClock&>(cpu_clock) : wall_clock;
   const Bed bed = {absl::StrCat(ModelName(options), " on this machine, ", local->backend->Numerics()),
-                   *local->runner, clock, local->engine, kVocabulary};
+                   *local->runner, clock, local->engine};
   const double load = LoadAverage();
   const int64_t stolen = StolenJiffies();
-  QANAT_RETURN_IF_ERROR(
-      MeasureMode(scenarios.back(), scenarios.back().modes.back(), bed).status());  // warms up
-  const int rounds = options.quick ? 1 : options.rounds;
-  QANAT_ASSIGN_OR_RETURN(Report report, RunAll(scenarios, rounds, bed));
+  const Scenario& last = rounds.front().back();
+  QANAT_RETURN_IF_ERROR(MeasureMode(last, last.modes.back(), bed).status());  // warms up
+  QANAT_ASSIGN_OR_RETURN(Report report, RunRounds(rounds, bed));
   absl::StrAppendFormat(&report.device, "%s; medians of %d rounds; load %.2f before, %d jiffies stolen",
-                        options.cpu_time ? ", in CPU time of one thread" : "", rounds, load,
+                        options.cpu_time ? ", in CPU time of one thread" : "", rounds.size(), load,
                         StolenJiffies() - stolen);
   return report;
 }
 
-// In virtual time one round is as good as many.
-absl::StatusOr<Report> RunSim(const Options& options) {
-  constexpr int32_t kVocabulary = 128000;
+absl::StatusOr<Report> RunSim(const Rounds& rounds) {
   VirtualClock clock;
-  sim::SimModelRunner runner({.device = kAssumedH200, .vocabulary = kVocabulary}, clock);
+  sim::SimModelRunner runner({.device = kAssumedH200, .vocabulary = kSimVocabulary}, clock);
   engine::EngineOptions engine;
   engine.context_length = 8192;
   engine.max_batch_tokens = 8192;
   engine.chunk_tokens = 2048;
-  QANAT_ASSIGN_OR_RETURN(const std::vector<Scenario> scenarios,
-                         Chosen(SimScenarios(options, kVocabulary), options.only));
-  return RunAll(
-      scenarios, 1,
-      {"a simulated H200 with an 8B model in bf16: assumed coefficients, not measured; virtual time", runner,
-       clock, engine, kVocabulary});
+  QANAT_ASSIGN_OR_RETURN(
+      Report report,
+      RunRounds(
+          rounds,
+          {"A simulated H200 with an 8B model in bf16: assumed coefficients, not measured; virtual time",
+           runner, clock, engine}));
+  absl::StrAppendFormat(&report.device, "; medians of %d rounds", rounds.size());
+  return report;
 }
 
-absl::Status Draw(const Report& report, const std::string& title, const std::string& path) {
-  return WriteFile(path, RenderBarChart(ThroughputChart(report, title)));
+absl::Status UsageError(const std::string& message) {
+  return WithReason(absl::InvalidArgumentError(message), "USAGE");
+}
+
+// Publishes a device's report as soon as it is there, so that a failure of the next one does not lose it.
+class Publisher {
+ public:
+  explicit Publisher(const Options& options) : options_(options) {}
+
+  absl::Status operator()(const Report& report, const std::string& title, const char* picture) {
+    std::printf("%s\n", ToMarkdown(report).c_str());
+    all_.push_back(ToJson(report));
+    if (!options_.json.empty()) QANAT_RETURN_IF_ERROR(WriteFile(options_.json, all_.dump(2) + "\n"));
+    if (options_.svg.empty()) return absl::OkStatus();
+    return WriteFile(options_.svg + "/" + picture, RenderBarChart(ThroughputChart(report, title)));
+  }
+
+ private:
+  const Options& options_;
+  nlohmann::json all_ = nlohmann::json::array();
+};
+
+constexpr char kRealPicture[] = "claims_cpu.svg";
+constexpr char kSimPicture[] = "claims_h200_simulated.svg";
+
+// What can be wrong with the command line is said before minutes are spent.
+absl::Status Check(const Options& options, const Rounds& real, const Rounds& sim) {
+  if (real.empty() && sim.empty()) {
+    return UsageError(absl::StrCat("--only: no title has '", options.only, "' in it"));
+  }
+  if (options.cpu_time && options.model.threads != 1) {
+    return UsageError("--cpu-time needs --threads=1: threads that wait for each other compute, too");
+  }
+  if (!real.empty() && options.model.model.empty()) {
+    return UsageError("--model is required unless --device=sim");
+  }
+  if (!options.json.empty()) QANAT_RETURN_IF_ERROR(CheckWritable("--json", options.json));
+  if (options.svg.empty()) return absl::OkStatus();
+  if (!real.empty()) QANAT_RETURN_IF_ERROR(CheckWritable("--svg", options.svg + "/" + kRealPicture));
+  if (!sim.empty()) QANAT_RETURN_IF_ERROR(CheckWritable("--svg", options.svg + "/" + kSimPicture));
+  return absl::OkStatus();
 }
 
 absl::Status Run(const Options& options) {
-  if (options.cpu_time && options.model.threads != 1) {
-    return absl::InvalidArgumentError(
-        "--cpu-time needs --threads=1: threads that wait for each other compute, too");
+  const Rounds real =
+      options.device != "sim" ? MakeRounds(options, kRealVocabulary, RealScenarios) : Rounds();
+  const Rounds sim = options.device != "real" ? MakeRounds(options, kSimVocabulary, SimScenarios) : Rounds();
+  QANAT_RETURN_IF_ERROR(Check(options, real, sim));
+  Publisher publish(options);
+  std::puts(
+      "In parentheses: the closed form, from the lengths and from what a step and a prompt's token take.\n");
+  if (!real.empty()) {
+    QANAT_ASSIGN_OR_RETURN(const Report report, RunReal(options, real));
+    QANAT_RETURN_IF_ERROR(publish(report, ModelName(options) + ", 16 seats", kRealPicture));
   }
-  if (options.device != "sim" && options.model.model.empty()) {
-    return absl::InvalidArgumentError("--model is required unless --device=sim");
+  if (!sim.empty()) {
+    QANAT_ASSIGN_OR_RETURN(const Report report, RunSim(sim));
+    QANAT_RETURN_IF_ERROR(publish(report, "8B on a simulated H200 (assumed), 16 seats", kSimPicture));
   }
-  nlohmann::json all = nlohmann::json::array();
-  const auto publish = [&](const Report& report, const std::string& title, const char* picture) {
-    std::printf("%s\n", ToText(report).c_str());
-    all.push_back(ToJson(report));
-    return options.svg.empty() ? absl::OkStatus() : Draw(report, title, options.svg + "/" + picture);
-  };
-  std::puts("In parentheses: the closed form, from the time of a step and the lengths alone.\n");
-  if (options.device != "sim") {
-    QANAT_ASSIGN_OR_RETURN(const Report report, RunReal(options));
-    QANAT_RETURN_IF_ERROR(publish(report, ModelName(options) + ", 16 seats", "claims_cpu.svg"));
-  }
-  if (options.device != "real") {
-    QANAT_ASSIGN_OR_RETURN(const Report report, RunSim(options));
-    QANAT_RETURN_IF_ERROR(
-        publish(report, "8B on a simulated H200 (assumed), 16 seats", "claims_h200_simulated.svg"));
-  }
-  return options.json.empty() ? absl::OkStatus() : WriteFile(options.json, all.dump(2) + "\n");
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -250,14 +262,17 @@ std::function<absl::Status()> AddBenchClaims(CLI::App& bench) {
   app->add_option("--threads", options->model.threads, "Compute threads; 0: all of the cpuset")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  app->add_option("--rounds", options->rounds, "How often all modes take turns on the real model")
+  app->add_option("--rounds", options->rounds,
+                  "How often all modes take turns, each time with the lengths in another order")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   app->add_flag("--cpu-time", options->cpu_time,
                 "Time is what this process computed, not what passed: for a machine that others use");
   app->add_flag("--quick", options->quick, "Fewer requests, one round");
   app->add_option("--only", options->only, "Only scenarios with this in their title, such as exponential");
-  app->add_option("--seed", options->seed, "Of lengths and prompts")->capture_default_str();
+  app->add_option("--seed", options->seed,
+                  "Of the first round's lengths and prompts; the next ones count on from it")
+      ->capture_default_str();
   app->add_option("--json", options->json, "File for all figures");
   app->add_option("--svg", options->svg, "Folder for the pictures")->check(CLI::ExistingDirectory);
   return [app, options] { return app->parsed() ? Run(*options) : absl::OkStatus(); };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "tools/qanat/bench_chart.h"
 #include "worker/engine/step_log.h"
@@ -30,8 +31,9 @@ absl::Status Run(const Options& options) {
   }
   const StepFit fit = FitHeldOut(steps);
   if (fit.steps < kFewest) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--log: ", fit.steps, " steps are too few: it takes ", kFewest));
+    return WithReason(absl::InvalidArgumentError(
+                          absl::StrCat("--log: ", fit.steps, " steps are too few: it takes ", kFewest)),
+                      "USAGE");
   }
   if (!options.out.empty()) QANAT_RETURN_IF_ERROR(WriteFile(options.out, ToJson(fit).dump(2) + "\n"));
   if (options.json) {

@@ -72,6 +72,8 @@ absl::Status WriteSteps(const std::string& path, const Prediction& prediction) {
 }
 
 absl::Status Run(const Options& options) {
+  if (!options.out.empty()) QANAT_RETURN_IF_ERROR(CheckWritable("--out", options.out));
+  if (!options.step_log.empty()) QANAT_RETURN_IF_ERROR(CheckWritable("--step-log", options.step_log));
   // Nothing is drafted: how often a guess is right is the text's, not the device's.
   QANAT_ASSIGN_OR_RETURN(const std::unique_ptr<LocalModel> local,
                          LoadLocalModel(options.local, {.num_blocks = kBlocks, .speculation = false}));

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tools/qanat/measure.h"
@@ -22,7 +22,7 @@ constexpr std::array<Column, 6> kColumns = {{
     {"tokens_per_second", "tok/s", &Figures::tokens_per_second, 1},
     {"slot_occupancy", "slots %", &Figures::busy, 100},
     {"kv_utilisation", "KV %", &Figures::kv_use, 100},
-    {"blocks_saved", "saved %", &Figures::saved, 100},
+    {"blocks_saved", "blocks saved %", &Figures::saved, 100},
     {"ttft_seconds", "TTFT s", &Figures::ttft_seconds, 1},
     {"tpot_seconds", "TPOT ms", &Figures::tpot_seconds, 1000},
 }};
@@ -37,39 +37,68 @@ double MedianOf(const std::vector<Figures>& rounds, double Figures::*field) {
   return Median(Values(rounds, field));
 }
 
-// Empty where there is no form.
-std::string Number(double value, double scale) { return value < 0 ? "-" : FormatNumber(value * scale); }
+// How many times the first's throughput, by round: within one, modes have the same lengths.
+std::vector<double> Ratios(const std::vector<Figures>& rounds, const std::vector<Figures>& first) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < rounds.size(); ++i) {
+    ratios.push_back(rounds[i].tokens_per_second / first[i].tokens_per_second);
+  }
+  return ratios;
+}
 
-double Throughput(const std::vector<Figures>& rounds) {
-  return MedianOf(rounds, &Figures::tokens_per_second);
+double Least(const std::vector<double>& values) { return *std::min_element(values.begin(), values.end()); }
+double Greatest(const std::vector<double>& values) { return *std::max_element(values.begin(), values.end()); }
+
+std::string RatioCell(const Row& row, const Row& first) {
+  const std::vector<double> ratios = Ratios(row.measured, first.measured);
+  std::string cell = absl::StrFormat("%.2f", Median(ratios));
+  if (ratios.size() > 1 && &row != &first) {
+    absl::StrAppendFormat(&cell, ", %.2f .. %.2f", Least(ratios), Greatest(ratios));
+  }
+  absl::StrAppendFormat(&cell, " (%.2f)", Median(Ratios(row.expected, first.expected)));
+  return cell;
+}
+
+// The form in parentheses, where there is one.
+std::string Cell(const Row& row, const Column& column) {
+  const double expected = MedianOf(row.expected, column.field);
+  std::string cell = FormatNumber(MedianOf(row.measured, column.field) * column.scale);
+  if (expected >= 0) absl::StrAppend(&cell, " (", FormatNumber(expected * column.scale), ")");
+  return cell;
 }
 
 void AppendRow(const Row& row, const Row& first, std::string& text) {
-  absl::StrAppendFormat(&text, "  %-29s", row.mode);
+  absl::StrAppend(&text, "| ", row.mode, " |");
   for (const Column& column : kColumns) {
-    const std::string pair = absl::StrCat(Number(MedianOf(row.measured, column.field), column.scale), " (",
-                                          Number(MedianOf(row.expected, column.field), column.scale), ")");
-    absl::StrAppendFormat(&text, " %15s", pair);
-    if (column.field != &Figures::tokens_per_second) continue;
-    const std::string ratio =
-        absl::StrFormat("%.2fx (%.2f)", Throughput(row.measured) / Throughput(first.measured),
-                        Throughput(row.expected) / Throughput(first.expected));
-    absl::StrAppendFormat(&text, " %13s", ratio);
+    absl::StrAppend(&text, " ", Cell(row, column), " |");
+    if (column.field == &Figures::tokens_per_second) {
+      absl::StrAppend(&text, " ", RatioCell(row, first), " |");
+    }
   }
   text += '\n';
 }
 
+nlohmann::json Spread(const std::vector<double>& values) {
+  return {{"median", Median(values)}, {"min", Least(values)}, {"max", Greatest(values)}};
+}
+
 }  // namespace
 
-std::string ToText(const Report& report) {
-  std::string text = absl::StrCat(report.device, "\n");
+std::string ToMarkdown(const Report& report) {
+  std::string header = "| mode |";
+  std::string rule = "| --- |";
+  for (const Column& column : kColumns) {
+    absl::StrAppend(&header, " ", column.header, " |");
+    rule += " --- |";
+    if (column.field != &Figures::tokens_per_second) continue;
+    header += " ratio |";
+    rule += " --- |";
+  }
+  std::string text = absl::StrCat(report.device, ":\n");
   for (const Section& section : report.sections) {
-    absl::StrAppendFormat(&text, "\n%s: %s\n  %-29s", section.title, section.about, "");
-    for (const Column& column : kColumns) {
-      absl::StrAppendFormat(&text, " %15s", column.header);
-      if (column.field == &Figures::tokens_per_second) absl::StrAppendFormat(&text, " %13s", "ratio");
-    }
-    text += '\n';
+    std::string title = section.title;
+    title[0] = absl::ascii_toupper(static_cast<unsigned char>(title[0]));
+    absl::StrAppend(&text, "\n", title, ": ", section.about, ".\n\n", header, "\n", rule, "\n");
     for (const Row& row : section.rows) AppendRow(row, section.rows.front(), text);
   }
   return text;
@@ -82,17 +111,13 @@ nlohmann::json ToJson(const Report& report) {
     for (const Row& row : section.rows) {
       nlohmann::json object = {{"mode", row.mode}};
       for (const Column& column : kColumns) {
-        const std::vector<double> values = Values(row.measured, column.field);
+        nlohmann::json& figure = object[column.name] = Spread(Values(row.measured, column.field));
         const double expected = MedianOf(row.expected, column.field);
-        nlohmann::json& figure = object[column.name];
-        figure = {{"median", Median(values)},
-                  {"min", *std::min_element(values.begin(), values.end())},
-                  {"max", *std::max_element(values.begin(), values.end())}};
         if (expected >= 0) figure["closed_form"] = expected;
       }
       const Row& first = section.rows.front();
-      object["ratio"] = {{"median", Throughput(row.measured) / Throughput(first.measured)},
-                         {"closed_form", Throughput(row.expected) / Throughput(first.expected)}};
+      nlohmann::json& ratio = object["ratio"] = Spread(Ratios(row.measured, first.measured));
+      ratio["closed_form"] = Median(Ratios(row.expected, first.expected));
       rows.push_back(object);
     }
     sections.push_back({{"title", section.title}, {"about", section.about}, {"rows", rows}});
@@ -111,8 +136,7 @@ BarChart ThroughputChart(const Report& report, const std::string& title) {
     group.label = section.title;
     for (const Row& row : section.rows) {
       const std::vector<double> values = Values(row.measured, &Figures::tokens_per_second);
-      group.bars.push_back({row.mode, Median(values), *std::min_element(values.begin(), values.end()),
-                            *std::max_element(values.begin(), values.end())});
+      group.bars.push_back({row.mode, Median(values), Least(values), Greatest(values)});
     }
   }
   return chart;

@@ -1,4 +1,4 @@
-// The ladder's figures as a table, as JSON and as charts.
+// The ladder's figures as tables, as JSON and as charts.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ namespace qanat::tools::claims {
 struct Row {
   std::string mode;
   std::vector<Figures> measured;  // by round
-  std::vector<Figures> expected;  // by round, from that round's step times
+  std::vector<Figures> expected;  // by round, from that round's lengths and prices
 };
 
 struct Section {
@@ -28,7 +28,9 @@ struct Report {
   std::vector<Section> sections;
 };
 
-std::string ToText(const Report& report);
+// Tables of medians over rounds, in parentheses those of the closed forms. The ratio is the median of the
+// rounds' ratios and, where there is more than one round, the least and the greatest.
+std::string ToMarkdown(const Report& report);
 nlohmann::json ToJson(const Report& report);
 
 // Tokens a second, a group for each section; of equal modes.

@@ -11,10 +11,6 @@
 namespace qanat::tools::claims {
 namespace {
 
-constexpr int kBlockSize = 16;
-
-int BlocksFor(int tokens) { return (tokens + kBlockSize - 1) / kBlockSize; }
-
 // Below which a part `p` of a normal distribution lies.
 double NormalQuantile(double p) {
   double low = -10, high = 10;

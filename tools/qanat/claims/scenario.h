@@ -10,6 +10,10 @@
 
 namespace qanat::tools::claims {
 
+// Tokens of a block, in all modes.
+inline constexpr int kBlockSize = 16;
+constexpr int BlocksFor(int tokens) { return (tokens + kBlockSize - 1) / kBlockSize; }
+
 struct Mode {
   std::string name;
   engine::Batching batching = engine::Batching::kContinuous;
