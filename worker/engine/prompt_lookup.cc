@@ -25,7 +25,7 @@ absl::Span<const TokenId> PromptLookup::Propose(absl::Span<const TokenId> tokens
   QANAT_DCHECK(size >= last_size_);
   last_size_ = size;
   if (size < silent_until_) return {};
-  Enter(tokens);
+  if (!Enter(tokens)) return {};
   int32_t behind = Find(long_, tokens, kLongGram);
   if (behind == 0) behind = Find(short_, tokens, kShortGram);
   if (behind == 0) return {};
@@ -43,11 +43,13 @@ void PromptLookup::Learn(int32_t proposed, int32_t accepted) {
   pause_ = std::min(kMaxPause, 2 * pause_);
 }
 
-void PromptLookup::Enter(absl::Span<const TokenId> tokens) {
-  for (const auto size = static_cast<int32_t>(tokens.size()); entered_ < size; ++entered_) {
+bool PromptLookup::Enter(absl::Span<const TokenId> tokens) {
+  const auto size = static_cast<int32_t>(tokens.size());
+  for (const int32_t end = std::min(size, entered_ + kMaxEntered); entered_ < end; ++entered_) {
     if (entered_ >= kLongGram) long_[HashOf(tokens.subspan(entered_ - kLongGram, kLongGram))] = entered_;
     if (entered_ >= kShortGram) short_[HashOf(tokens.subspan(entered_ - kShortGram, kShortGram))] = entered_;
   }
+  return entered_ == size;
 }
 
 int32_t PromptLookup::Find(const Index& index, absl::Span<const TokenId> tokens, int32_t gram) const {

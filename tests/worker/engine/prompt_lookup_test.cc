@@ -1,6 +1,7 @@
 #include "worker/engine/prompt_lookup.h"
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -72,6 +73,15 @@ TEST(PromptLookupTest, FallsSilentAfterWrongGuessesAndTriesAgain) {
   }
   EXPECT_GT(proposals, 10);
   EXPECT_LT(proposals, 25) << "a text without repetitions pays for one draft in 65 tokens";
+}
+
+TEST(PromptLookupTest, EntersALongHistoryAPartEachCall) {
+  PromptLookup lookup;
+  std::vector<TokenId> tokens(3 * PromptLookup::kMaxEntered);
+  std::iota(tokens.begin(), tokens.end(), 10);
+  tokens.insert(tokens.end(), {10, 11, 12, 13});
+  for (int call = 0; call < 3; ++call) EXPECT_THAT(Copy(lookup.Propose(tokens, 7)), IsEmpty()) << call;
+  EXPECT_THAT(Copy(lookup.Propose(tokens, 7)), ElementsAre(14, 15));
 }
 
 // Against a search from the end, over texts of few different tokens.
