@@ -118,6 +118,8 @@ void Engine::Impl::CheckInvariants() const {
   QANAT_CHECK(scheduler.num_paused() == static_cast<int32_t>(stalled.size()));
   QANAT_CHECK(num_accepted == num_ended + sequences.size()) << "every accepted request ends once";
   QANAT_CHECK(untold.empty());
+  for (const auto& [id, sequence] : sequences)
+    QANAT_CHECK(sequence->num_told() == sequence->num_output_tokens());
   // The inbox may hold more.
   QANAT_CHECK(door.requests() >= waiting.num_queued());
   QANAT_CHECK(door.requests() <= options.queue_requests && door.tokens() <= options.queue_tokens);

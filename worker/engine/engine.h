@@ -52,10 +52,10 @@ struct Accepted {
 };
 
 // What: accepts requests, runs them in steps, and tells their sinks. Owns scheduler, KV manager and all
-// sequences; `runner`, `clock`, `metrics` and `listener` outlive it. Threads: Submit, Cancel, Drain, Snapshot
-// from any thread, none of them waits for a step. Step and WaitForWork from one thread, the engine thread; a
-// simulation calls Step itself. Errors: Submit refuses typed, before anything is allocated; whatever is
-// accepted gets exactly one OnEnd.
+// sequences; `runner`, `clock`, `metrics` and `listener` outlive it. Threads: Submit, Cancel, Resume, Drain,
+// Snapshot and Shutdown from any thread, none of them waits for a step. Step, WaitForWork and CheckInvariants
+// from one thread, the engine thread; a simulation calls Step itself. Errors: Submit refuses typed, before
+// anything is allocated; whatever is accepted gets exactly one OnEnd.
 class Engine {
  public:
   // REQUIRES: options.Validate() is OK; hasher.block_size() == options.block_size. The runner's arena holds
@@ -68,8 +68,9 @@ class Engine {
 
   // INVALID_ARGUMENT: the prompt or max_tokens is out of range, or it can never fit (both numbers in the
   // message). RESOURCE_EXHAUSTED with a retry hint: the queue is full. UNAVAILABLE: draining.
-  // DEADLINE_EXCEEDED: the deadline has passed. Reasons (common/base/error.h): INVALID_FIELD, NEVER_FITS,
-  // QUEUE_FULL, TOKENS_FULL, DRAINING, DEADLINE. The sinks may be called before this returns.
+  // DEADLINE_EXCEEDED: the deadline has passed, or cannot be met behind those who wait. Reasons
+  // (common/base/error.h): INVALID_FIELD, NEVER_FITS, QUEUE_FULL, TOKENS_FULL, DRAINING, DEADLINE. The sinks
+  // may be called before this returns.
   absl::StatusOr<Accepted> Submit(Request request);
 
   // Ends a sequence in any state, within one step: choice i of a request has Submit's id + i; unknown and

@@ -101,11 +101,18 @@ std::optional<EndReason> Sequence::Append(TokenId token, Time now) {
   return std::nullopt;
 }
 
+void Sequence::Tell(int32_t position) {
+  QANAT_CHECK(position == num_told_ && position < num_output_tokens()) << "a gap or a repeat in the output";
+  ++num_told_;
+}
+
 void Sequence::StopRunning(State next) {
   QANAT_CHECK(state_ == State::kRunning && table_.size() == 0);
   state_ = next;
   num_computed_ = 0;
   flying_ = {};
+  // It is longer than the history, and soon made again.
+  prompt_lookup_.reset();
 }
 
 void Sequence::Preempt() {

@@ -142,11 +142,15 @@ class Sequence {
   // The same, by the will of its reader, until Resume.
   void Pause(Time now);
   void Resume();
+  // Its sink hears of the output's token at `position`: the one behind the last that it heard of.
+  void Tell(int32_t position);
+  int32_t num_told() const { return num_told_; }
   // REQUIRES: the table is released. `status` as in Outcome.
   Outcome End(EndReason reason, absl::Status status, Time now);
 
-  // Guesses at what comes next; made when it is first asked for.
+  // Guesses at what comes next; made when it is first asked for, and gone when it stops running.
   PromptLookup& prompt_lookup();
+  bool has_prompt_lookup() const { return prompt_lookup_ != nullptr; }
 
   void CheckInvariants() const;
 
@@ -172,6 +176,7 @@ class Sequence {
   int32_t num_scored_;
   int32_t max_computed_ = 0;  // ever
   int32_t num_admitted_tokens_ = 0;
+  int32_t num_told_ = 0;
   int32_t num_cached_tokens_ = 0;  // at the first admission
   int32_t num_preemptions_ = 0;
   int32_t num_recomputed_ = 0;

@@ -11,6 +11,7 @@ void Untold::Tell(EngineMetrics& metrics) {
     told.sequence->request().sink->OnPromptScores(told.first, told.scores);
   }
   for (const Token& token : std::exchange(tokens_, {})) {
+    token.sequence->Tell(token.position);
     const absl::Span<const TokenId> output = token.sequence->output();
     absl::Span<const sampling::ScoredToken> scores;
     if (token.score.has_value()) scores = absl::MakeConstSpan(&*token.score, 1);

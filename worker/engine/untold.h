@@ -22,7 +22,7 @@ class Untold {
     scores_.push_back({&sequence, first, std::move(scores)});
   }
   // The latest token of the sequence.
-  void AddToken(const Sequence& sequence, std::optional<sampling::ScoredToken> score) {
+  void AddToken(Sequence& sequence, std::optional<sampling::ScoredToken> score) {
     tokens_.push_back({&sequence, sequence.num_output_tokens() - 1, std::move(score)});
   }
   void AddPause(const Sequence& sequence) { pauses_.push_back(&sequence); }
@@ -47,7 +47,7 @@ class Untold {
     std::vector<sampling::ScoredToken> scores;
   };
   struct Token {
-    const Sequence* sequence;
+    Sequence* sequence;
     int32_t position;  // in the output
     std::optional<sampling::ScoredToken> score;
   };

@@ -125,6 +125,26 @@ TEST_F(SequenceDeathTest, IllegalTransitionsAbort) {
   EXPECT_DEATH(sequence.Admit(0, At(3)), "check failed");
 }
 
+TEST_F(SequenceTest, WhoStopsRunningKeepsNoIndexOfItsTokens) {
+  Sequence sequence = Make(5, 10);
+  sequence.Admit(0, At(1));
+  sequence.prompt_lookup();
+  ASSERT_TRUE(sequence.has_prompt_lookup());
+  sequence.Preempt();
+  EXPECT_FALSE(sequence.has_prompt_lookup());
+}
+
+TEST_F(SequenceTest, ATokenIsToldOnceAndInOrder) {
+  Sequence sequence = Make(2, 10);
+  sequence.Admit(0, At(1));
+  sequence.Advance(2);
+  sequence.Append(42, At(2));
+  EXPECT_DEATH(sequence.Tell(1), "a gap or a repeat");
+  sequence.Tell(0);
+  EXPECT_EQ(sequence.num_told(), 1);
+  EXPECT_DEATH(sequence.Tell(0), "a gap or a repeat");
+}
+
 TEST_F(SequenceTest, PausesAreCountedByWhatTheyHoldUp) {
   Sequence sequence = Make(5, 10);
   sequence.Admit(0, At(1));
