@@ -25,6 +25,7 @@ void Choice::OnTokens(int32_t, absl::Span<const TokenId> tokens,
                       absl::Span<const sampling::ScoredToken> scores) {
   {
     MutexLock lock(mu_);
+    prompt_is_over_ = true;
     inbox_.tokens.insert(inbox_.tokens.end(), tokens.begin(), tokens.end());
     inbox_.scores.insert(inbox_.scores.end(), scores.begin(), scores.end());
   }
@@ -50,7 +51,7 @@ void Choice::OnEnd(const engine::Outcome& outcome) {
 int32_t Choice::RoomLocked() const {
   if (reader_paused_) return 0;
   const size_t told = inbox_.tokens.size() + inbox_.prompt_scores.size() + backlog_size_;
-  return limits_.tokens - static_cast<int32_t>(told);
+  return LimitLocked() - static_cast<int32_t>(told);
 }
 
 int32_t Choice::Room() const {
@@ -74,7 +75,7 @@ void Choice::SetReaderPaused(bool paused) {
 
 bool Choice::TakeResumption() {
   MutexLock lock(mu_);
-  if (!paused_ || RoomLocked() < limits_.tokens / 2) return false;
+  if (!paused_ || RoomLocked() < LimitLocked() / 2) return false;
   paused_ = false;
   return true;
 }

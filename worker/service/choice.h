@@ -20,6 +20,7 @@ struct ChoiceLimits {
   size_t message_bytes;  // of the message that is being made up
   size_t memory;         // that it takes
   int32_t tokens;        // that the engine told beyond, with or without scores
+  int32_t prompt;        // the same of tokens of the prompt, before the first of the output
 };
 
 // What: keeps the engine's tokens until the transport works them up into an answer. Owns both; `tokenizer`
@@ -72,13 +73,15 @@ class Choice final : public engine::TokenSink {
   };
 
   void TakeNews() EXCLUDES(mu_);
+  int32_t LimitLocked() const REQUIRES(mu_) { return prompt_is_over_ ? limits_.tokens : limits_.prompt; }
   int32_t RoomLocked() const REQUIRES(mu_);
 
   const ChoiceLimits limits_;
   const std::function<void()> on_news_;
   mutable Mutex mu_;
   News inbox_ GUARDED_BY(mu_);
-  size_t backlog_size_ GUARDED_BY(mu_) = 0;     // as of the last Advance
+  size_t backlog_size_ GUARDED_BY(mu_) = 0;  // as of the last Advance
+  bool prompt_is_over_ GUARDED_BY(mu_) = false;
   bool reader_paused_ GUARDED_BY(mu_) = false;  // the router asked for nothing more
   bool paused_ GUARDED_BY(mu_) = false;         // the engine computes nothing
 

@@ -58,10 +58,15 @@ ChoiceLimits LimitsOf(const api::GenerateParams& params) {
   };
   const size_t token =
       sizeof(TokenId) + std::max(bytes_of(params.logprobs), bytes_of(params.prompt_logprobs));
+  const auto tokens_in = [&](size_t memory) {
+    return std::clamp(static_cast<int32_t>(memory / token), kFewestUntoldTokens, kMostUntoldTokens);
+  };
+  // The prompt is choice 0's alone, and the others mostly wait for it: half of the memory is for its scores.
+  const size_t untold = n > 1 && params.prompt_logprobs.has_value() ? kMaxUntoldMemory / 2 : kMaxUntoldMemory;
   ChoiceLimits limits{.message_bytes = kMaxMessageBytes,
                       .memory = kMaxPendingMemory / n,
-                      .tokens = std::clamp(static_cast<int32_t>(kMaxUntoldMemory / n / token),
-                                           kFewestUntoldTokens, kMostUntoldTokens)};
+                      .tokens = tokens_in(untold / n),
+                      .prompt = tokens_in(untold)};
   // The whole answer waits for its end.
   if (params.final_only) limits.memory = std::numeric_limits<size_t>::max();
   return limits;
