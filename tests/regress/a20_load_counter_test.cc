@@ -20,7 +20,7 @@ constexpr int kWorkers = 2;
 constexpr int kRequests = 200;
 constexpr int kTicksOfACall = 30;
 
-class A20LoadCounterTest : public ForwardTest {
+class A20LoadCounterTest : public ForwardFixture {
  protected:
   // A worker that serves: what it runs, what its cache has, what it tells.
   struct Served {
