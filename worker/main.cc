@@ -37,6 +37,7 @@
 #include "worker/service/inference_service.h"
 #include "worker/service/load_report.h"
 #include "worker/service/service_context.h"
+#include "worker/service/stall_sweeper.h"
 #include "worker/service/watch/state_publisher.h"
 #include "worker/service/worker_service.h"
 #include "worker/sim/sim_model_runner.h"
@@ -48,6 +49,7 @@ namespace {
 constexpr int kStuck = 3;  // exit status
 // Tasks that wait for a thread of a pool.
 constexpr size_t kTextQueue = 4096;
+constexpr int64_t kTextBytes = 256 << 20;  // of the requests that they hold
 constexpr size_t kStreamQueue = 65536;
 
 // The model on its device, and the engine's options that follow from both.
@@ -174,7 +176,8 @@ class Worker {
         engine_(device.engine, hash::BlockHasher(key, device.model.fingerprint, device.engine.block_size),
                 *device.runner, clock_, Listener(), &publisher_),
         loop_(engine_, clock_),
-        text_pool_(Threads(), kTextQueue),
+        stall_sweeper_(flags.engine.stall_limit, clock_),
+        text_pool_(Threads(), kTextQueue, kTextBytes),
         stream_pool_(Threads(), kStreamQueue),
         context_{engine_,
                  *device.model.tokenizer,
@@ -187,8 +190,8 @@ class Worker {
                  metrics_,
                  publisher_,
                  live_,
-                 [this] { return random_.Draw(); },
-                 flags.engine.stall_limit},
+                 stall_sweeper_,
+                 [this] { return random_.Draw(); }},
         inference_(context_),
         models_(context_),
         worker_service_(context_) {}
@@ -277,6 +280,7 @@ class Worker {
   engine::Engine engine_;
   service::EngineLoop loop_;
   service::LiveGenerations live_;
+  service::StallSweeper stall_sweeper_;
   TaskPool text_pool_;
   TaskPool stream_pool_;
   const service::ServiceContext context_;

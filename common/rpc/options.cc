@@ -1,5 +1,6 @@
 #include "common/rpc/options.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "absl/strings/match.h"
@@ -29,10 +30,13 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target) {
 std::optional<Time> DeadlineOf(const grpc::ServerContextBase& context, const Clock& clock) {
   const auto deadline = context.deadline();
   if (deadline == std::chrono::system_clock::time_point::max()) return std::nullopt;
-  // A deadline years away would overflow nanoseconds on the way.
-  const auto left = deadline - std::chrono::system_clock::now();
-  if (left > std::chrono::hours(24 * 365)) return std::nullopt;
-  return clock.Now() + std::chrono::duration_cast<Duration>(left);
+  return DeadlineIn(std::chrono::duration_cast<Duration>(deadline - std::chrono::system_clock::now()), clock);
+}
+
+std::optional<Time> DeadlineIn(Duration left, const Clock& clock) {
+  constexpr Duration kYear = std::chrono::hours(24 * 365);
+  if (left > kYear) return std::nullopt;
+  return clock.Now() + std::max(left, -kYear);
 }
 
 void SetDeadline(grpc::ClientContext& context, std::optional<Time> deadline, const Clock& clock) {

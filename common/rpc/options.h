@@ -27,6 +27,10 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& target);
 // When the caller stops waiting, on our clock. Unset: never.
 std::optional<Time> DeadlineOf(const grpc::ServerContextBase& context, const Clock& clock);
 
+// A time left as a deadline. More than a year is never, and as long ago is soon enough: a count of
+// nanoseconds must hold the sum, and differences of it.
+std::optional<Time> DeadlineIn(Duration left, const Clock& clock);
+
 // Gives a call the time left until `deadline`; unset: no limit.
 void SetDeadline(grpc::ClientContext& context, std::optional<Time> deadline, const Clock& clock);
 

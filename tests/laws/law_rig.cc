@@ -138,6 +138,7 @@ LawRig::LawRig(LawOptions from)
                                               hash::BlockHasher(hash::kPublicKey, "f00d", 16), runner, clock,
                                               metrics, &publisher)),
       info(InfoOf(options, *tokenizer)),
+      stall_sweeper(std::chrono::seconds(30), clock),
       text_pool(1, 2),
       stream_pool(1, 2),
       context{*engine,
@@ -151,8 +152,8 @@ LawRig::LawRig(LawOptions from)
               metrics,
               publisher,
               live,
-              [this] { return ++drawn_seed; },
-              std::chrono::seconds(30)} {
+              stall_sweeper,
+              [this] { return ++drawn_seed; }} {
   spdlog::set_level(spdlog::level::off);
 }
 
@@ -210,6 +211,7 @@ bool LawRig::Read(LawCall& call) {
   if (last) {
     call.ended = true;
     call.heard.status = *generation.end();
+    generation.Release();
     call.generation.reset();
   }
   return true;

@@ -8,6 +8,7 @@
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
+#include "worker/engine/end_status.h"
 
 namespace qanat::engine {
 namespace {
@@ -75,7 +76,7 @@ int32_t Door::RequestsBefore(Priority priority) const {
 absl::Status Door::CheckDeadline(const Request& request, Time now) const {
   if (!request.deadline.has_value()) return absl::OkStatus();
   if (*request.deadline <= now) {
-    return WithReason(absl::DeadlineExceededError("the deadline has passed"), "DEADLINE");
+    return DeadlinePassed();
   }
   // Where nobody waits it may try: that also keeps the estimates fresh.
   if (requests() == 0) return absl::OkStatus();

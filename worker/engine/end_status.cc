@@ -21,6 +21,10 @@ absl::Status StatusOf(EndReason reason) {
   return absl::InternalError("the computation of this request failed");
 }
 
+absl::Status DeadlinePassed() {
+  return WithReason(absl::DeadlineExceededError("the deadline has passed"), "DEADLINE");
+}
+
 absl::Status ReaderStalled(Duration limit) {
   return WithReason(absl::CancelledError(absl::StrCat("the reader took nothing for ", FormatDuration(limit))),
                     "READER_STALLED");

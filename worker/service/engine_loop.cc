@@ -9,8 +9,9 @@ namespace {
 // How many times within the limit the watchdog looks.
 constexpr int kLooks = 8;
 constexpr Duration kShortestLook = std::chrono::milliseconds(1);
-// Longest steps that make a stuck one.
+// A step that takes so many of the longest steps is stuck; so is one that takes so many limits.
 constexpr int kStuckSteps = 20;
+constexpr int kMaxLimits = 4;
 
 }  // namespace
 
@@ -55,7 +56,8 @@ void Watchdog::Watch() {
 
 bool Watchdog::Stuck() const {
   const std::optional<Time> began = loop_.StepBegan();
-  return began.has_value() && clock_.Now() - *began > std::max(limit_, kStuckSteps * loop_.LongestStep());
+  return began.has_value() &&
+         clock_.Now() - *began > std::clamp(kStuckSteps * loop_.LongestStep(), limit_, kMaxLimits * limit_);
 }
 
 }  // namespace qanat::service

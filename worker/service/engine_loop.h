@@ -39,8 +39,9 @@ class EngineLoop {
   std::atomic<int64_t> longest_ns_ = 0;  // written by Run only
 };
 
-// What: calls `trip` once, when a step of `loop` has taken longer than `limit`: a device that hangs does not
-// come back, so the process must. Owns its thread until it is destroyed; `loop` and `clock` outlive it.
+// What: calls `trip` once, when a step of `loop` has taken longer than `limit`, and where steps were slow
+// lately also longer than 20 of the longest, but never more than 4 times `limit`: a device that hangs does
+// not come back, so the process must. Owns its thread until it is destroyed; `loop` and `clock` outlive it.
 // Threads: `trip` runs on its own. Errors: none.
 class Watchdog {
  public:

@@ -21,13 +21,14 @@ constexpr std::chrono::milliseconds kDeadlineSlack(20);
 
 GenerateReactor::GenerateReactor(const ServiceContext& context, grpc::CallbackServerContext& call)
     : context_(context),
-      call_(call),
       deadline_(rpc::DeadlineOf(call, context.clock)),
-      drain_(context.stream_pool, [this] { Drain(); }) {}
+      drain_(context.stream_pool, [this] { Drain(); }),
+      gate_(call) {}
 
 void GenerateReactor::Begin(const v1::GenerateRequest& request) {
   self_ = shared_from_this();
   generation_ = std::make_shared<Generation>(context_, self_);
+  context_.stall_sweeper.Add(self_);
   Call call;
   // Not owned: gRPC keeps it until the call is done, and the call is not done before its generation.
   call.request = std::shared_ptr<const v1::GenerateRequest>(std::shared_ptr<void>(), &request);
@@ -38,34 +39,25 @@ void GenerateReactor::Begin(const v1::GenerateRequest& request) {
 
 void GenerateReactor::OnNews(const std::shared_ptr<Generation>&) { drain_.Schedule(shared_from_this()); }
 
-bool GenerateReactor::MayWrite() {
-  const std::optional<Time> began = gate_.Check();
-  if (!began.has_value()) return true;
-  if (context_.clock.Now() - *began > context_.stall_limit) {
-    generation_->Abort(engine::EndReason::kCancelled, engine::ReaderStalled(context_.stall_limit));
-    // Without it the write under way, and so the call, would wait for the reader for ever.
-    call_.TryCancel();
-  }
-  return false;
+void GenerateReactor::EndIfStalled(Time time) {
+  if (!gate_.BeganBefore(time)) return;
+  generation_->Abort(engine::EndReason::kCancelled, engine::ReaderStalled(context_.stall_sweeper.limit()));
+  gate_.Cancel();
 }
 
 void GenerateReactor::Drain() {
   if (finished_) return;
   generation_->Advance();
-  if (!MayWrite()) return;
-  const bool last = generation_->end().has_value();
-  if (!generation_->HasResponse()) {
-    if (!last) return;
-    finished_ = true;
-    return Finish(rpc::ToGrpc(*generation_->end()));
-  }
-  message_ = generation_->TakeResponse();
-  if (last) {
-    finished_ = true;
-    return StartWriteAndFinish(&message_, grpc::WriteOptions(), rpc::ToGrpc(*generation_->end()));
-  }
+  if (!gate_.MayWrite()) return;
+  finished_ = generation_->end().has_value();
+  const bool has_response = generation_->HasResponse();
+  if (!has_response && !finished_) return;
+  if (has_response) message_ = generation_->TakeResponse();
   gate_.Begin(context_.clock.Now(), /*drain_after=*/generation_->HasMore());
-  StartWrite(&message_);
+  if (!finished_) return StartWrite(&message_);
+  const grpc::Status status = rpc::ToGrpc(*generation_->end());
+  if (!has_response) return Finish(status);
+  StartWriteAndFinish(&message_, grpc::WriteOptions(), status);
 }
 
 void GenerateReactor::OnWriteDone(bool ok) {
@@ -82,6 +74,11 @@ void GenerateReactor::OnCancel() {
   generation_->Abort(engine::EndReason::kCancelled, CallerLeft());
 }
 
-void GenerateReactor::OnDone() { const std::shared_ptr<GenerateReactor> self = std::move(self_); }
+void GenerateReactor::OnDone() {
+  gate_.Close();
+  context_.stall_sweeper.Remove(this);
+  generation_->Release();
+  const std::shared_ptr<GenerateReactor> self = std::move(self_);
+}
 
 }  // namespace qanat::service

@@ -10,6 +10,7 @@
 #include "worker/service/generation.h"
 #include "worker/service/serial_task.h"
 #include "worker/service/service_context.h"
+#include "worker/service/stall_sweeper.h"
 #include "worker/service/write_gate.h"
 
 namespace qanat::service {
@@ -19,6 +20,7 @@ namespace qanat::service {
 // twice at once. Nothing blocks. Errors: end the call.
 class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateResponse>,
                               public GenerationListener,
+                              public WritingStream,
                               public std::enable_shared_from_this<GenerateReactor> {
  public:
   GenerateReactor(const ServiceContext& context, grpc::CallbackServerContext& call);
@@ -27,17 +29,15 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
   void Begin(const v1::GenerateRequest& request);
 
   void OnNews(const std::shared_ptr<Generation>& generation) override;
+  void EndIfStalled(Time time) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
 
  private:
   void Drain();
-  // False while a write is under way: Drain then comes again when it is done.
-  bool MayWrite();
 
   const ServiceContext& context_;
-  grpc::CallbackServerContext& call_;
   std::optional<Time> deadline_;
   std::shared_ptr<Generation> generation_;
   SerialTask drain_;

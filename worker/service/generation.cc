@@ -10,6 +10,7 @@
 #include "common/base/error.h"
 #include "common/base/retry_after.h"
 #include "common/base/status_macros.h"
+#include "worker/engine/end_status.h"
 #include "worker/service/build_request.h"
 #include "worker/service/redirect.h"
 #include "worker/service/request_log.h"
@@ -63,7 +64,7 @@ ChoiceLimits LimitsOf(const api::GenerateParams& params) {
   };
   // The prompt is choice 0's alone, and the others mostly wait for it: half of the memory is for its scores.
   const size_t untold = n > 1 && params.prompt_logprobs.has_value() ? kMaxUntoldMemory / 2 : kMaxUntoldMemory;
-  ChoiceLimits limits{.message_bytes = kMaxMessageBytes,
+  ChoiceLimits limits{.message_bytes = kMaxMessageBytes / n,
                       .memory = kMaxPendingMemory / n,
                       .tokens = tokens_in(untold / n),
                       .prompt = tokens_in(untold)};
@@ -90,7 +91,8 @@ void Generation::Start(Call call) {
                           [this] { Notify(); });
   }
   if (call_.request->has_token_ids()) return EncodeAndSubmit();
-  if (context_.text_pool.TryRun([self = shared_from_this()] { self->EncodeAndSubmit(); })) return;
+  const auto bytes = static_cast<int64_t>(call_.request->ByteSizeLong());
+  if (context_.text_pool.TryRun([self = shared_from_this()] { self->EncodeAndSubmit(); }, bytes)) return;
   Refuse(WithRetryAfter(
       WithReason(absl::ResourceExhaustedError("too many prompts wait to be encoded"), "QUEUE_FULL"),
       kRetryAfter));
@@ -98,12 +100,16 @@ void Generation::Start(Call call) {
 
 void Generation::Reject(absl::Status status) {
   context_.live.Add(shared_from_this());
+  call_.may_redirect = true;
   Refuse(std::move(status));
 }
 
 void Generation::EncodeAndSubmit() {
   // Whoever left while waiting for the pool costs no encoding.
   if (absl::Status aborted = AbortedStatus(); !aborted.ok()) return Refuse(std::move(aborted));
+  if (call_.deadline.has_value() && *call_.deadline <= context_.clock.Now()) {
+    return Refuse(engine::DeadlinePassed());
+  }
   absl::StatusOr<engine::Request> request = BuildRequest(context_, call_, params_);
   call_.request.reset();
   if (!request.ok()) return Refuse(request.status());
@@ -317,11 +323,12 @@ void Generation::Report(const engine::Outcome& total) {
 
 void Generation::End(absl::Status status) {
   end_ = std::move(status);
-  context_.live.Remove(this);
   std::shared_ptr<GenerationListener> listener;
   MutexLock lock(mu_);
   listener = std::move(listener_);
 }
+
+void Generation::Release() { context_.live.Remove(this); }
 
 std::optional<size_t> Generation::ChoiceWithNews() const {
   if (params_.final_only) return std::nullopt;

@@ -47,7 +47,7 @@ class Generation final : public std::enable_shared_from_this<Generation> {
 
   // Cheap checks here; encoding on the text pool, but for token ids, which need none.
   void Start(Call call);
-  // Instead of Start: the transport refuses the call.
+  // Instead of Start: the Session refuses the call. Another worker may take it, as `status` says.
   void Reject(absl::Status status);
   // Ends all choices in any state, within one step of the engine. `why` is the status unless the answer is
   // complete by then. The first call counts.
@@ -69,6 +69,8 @@ class Generation final : public std::enable_shared_from_this<Generation> {
   bool HasMore() const;
   // REQUIRES: HasResponse().
   v1::GenerateResponse TakeResponse();
+  // Once, when the last message has left, or nobody will hear it: the generation is live until then.
+  void Release();
   // Of a call that was refused and may find a place at another worker. REQUIRES: end() is set.
   cluster::v1::Redirect redirect() const { return redirect_; }
   // Set when the response to be taken now, if there is one, is the last.

@@ -17,11 +17,14 @@
 namespace qanat::service {
 namespace {
 
-// Answers the call with what `compute` returns, on `pool`.
+// Answers the call with what `compute` returns, on `pool`. `request` is kept until then.
 grpc::ServerUnaryReactor* AnswerOn(TaskPool& pool, grpc::CallbackServerContext& call,
+                                   const google::protobuf::Message& request,
                                    std::function<absl::Status()> compute) {
   grpc::ServerUnaryReactor* reactor = call.DefaultReactor();
-  if (!pool.TryRun([reactor, compute = std::move(compute)] { reactor->Finish(rpc::ToGrpc(compute())); })) {
+  const auto bytes = static_cast<int64_t>(request.ByteSizeLong());
+  if (!pool.TryRun([reactor, compute = std::move(compute)] { reactor->Finish(rpc::ToGrpc(compute())); },
+                   bytes)) {
     reactor->Finish(rpc::ToGrpc(WithRetryAfter(
         WithReason(absl::ResourceExhaustedError("too many texts wait to be encoded"), "QUEUE_FULL"),
         kRetryAfter)));
@@ -58,14 +61,14 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* InferenceService::Generate(
 grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext* call,
                                                      const v1::TokenizeRequest* request,
                                                      v1::TokenizeResponse* response) {
-  return AnswerOn(context_.text_pool, *call,
+  return AnswerOn(context_.text_pool, *call, *request,
                   [this, request, response] { return TokenizeNow(context_, *request, *response); });
 }
 
 grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerContext* call,
                                                        const v1::DetokenizeRequest* request,
                                                        v1::DetokenizeResponse* response) {
-  return AnswerOn(context_.text_pool, *call,
+  return AnswerOn(context_.text_pool, *call, *request,
                   [this, request, response] { return DetokenizeNow(context_, *request, *response); });
 }
 

@@ -12,8 +12,8 @@ namespace qanat::service {
 
 class Generation;
 
-// What: the generations between their start and their end, so that a worker that leaves can wait for them
-// and, at its limit, end them. Owns nothing. Threads: any. Errors: none.
+// What: the generations between their start and when their end has left, so that a worker that leaves can
+// wait for them and, at its limit, end them. Owns nothing. Threads: any. Errors: none.
 class LiveGenerations {
  public:
   void Add(const std::shared_ptr<Generation>& generation) EXCLUDES(mu_);

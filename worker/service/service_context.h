@@ -10,6 +10,7 @@
 #include "common/text/tokenizer.h"
 #include "worker/engine/engine.h"
 #include "worker/service/live_generations.h"
+#include "worker/service/stall_sweeper.h"
 #include "worker/service/watch/state_publisher.h"
 #include "worker/service/worker_metrics.h"
 
@@ -32,9 +33,8 @@ struct ServiceContext {
   WorkerMetrics& metrics;
   StatePublisher& publisher;
   LiveGenerations& live;
+  StallSweeper& stall_sweeper;
   std::function<uint64_t()> draw_seed;
-  // A stream whose reader takes nothing for so long while tokens come is cancelled.
-  Duration stall_limit;
 };
 
 }  // namespace qanat::service

@@ -7,15 +7,35 @@
 #include "common/api/call_end.h"
 #include "common/api/duration_proto.h"
 #include "common/base/error.h"
+#include "common/rpc/options.h"
 #include "common/rpc/status.h"
+#include "google/protobuf/io/coded_stream.h"
 #include "grpcpp/server_context.h"
 #include "worker/engine/end_status.h"
 
 namespace qanat::service {
 namespace {
 
-// A message of many calls' events stays near this; one call's are bounded by its generation.
+// A message of many calls' events stays below this; one call's are bounded by its generation.
 constexpr size_t kMaxMessageBytes = 1 << 20;
+
+// How the calls of a stream end that ends with `status`. Other workers may go on with what a worker that
+// leaves did not finish.
+struct CallsEnd {
+  engine::EndReason reason;
+  absl::Status why;
+};
+
+CallsEnd CallsEndOf(const absl::Status& status) {
+  if (absl::IsUnavailable(status)) return {engine::EndReason::kError, status};
+  return {engine::EndReason::kCancelled, CallerLeft()};
+}
+
+// In a message, with the tag and the length.
+size_t BytesOf(const cluster::v1::CallEvent& event) {
+  const size_t bytes = event.ByteSizeLong();
+  return 1 + google::protobuf::io::CodedOutputStream::VarintSize64(bytes) + bytes;
+}
 
 absl::StatusOr<hash::Namespace> NamespaceOf(const cluster::v1::StartCall& start) {
   hash::Namespace out;
@@ -30,10 +50,11 @@ absl::StatusOr<hash::Namespace> NamespaceOf(const cluster::v1::StartCall& start)
 }  // namespace
 
 SessionReactor::SessionReactor(const ServiceContext& context, grpc::CallbackServerContext& call)
-    : context_(context), stream_(call), drain_(context.stream_pool, [this] { Drain(); }) {}
+    : context_(context), drain_(context.stream_pool, [this] { Drain(); }), gate_(call) {}
 
 void SessionReactor::Begin() {
   self_ = shared_from_this();
+  context_.stall_sweeper.Add(self_);
   request_ = std::make_shared<cluster::v1::SessionRequest>();
   StartRead(request_.get());
 }
@@ -78,7 +99,7 @@ absl::Status SessionReactor::HandleStart(const std::shared_ptr<cluster::v1::Sess
   const cluster::v1::StartCall& start = request->start();
   const uint64_t id = start.call_id();
   std::shared_ptr<SessionCall> call;
-  bool closed;
+  std::optional<absl::Status> closed;
   {
     MutexLock lock(mu_);
     if (over_) return CallerLeft();
@@ -90,22 +111,22 @@ absl::Status SessionReactor::HandleStart(const std::shared_ptr<cluster::v1::Sess
     call->session = shared_from_this();
     call->generation = std::make_shared<Generation>(context_, call);
     calls_.emplace(id, call);
-    closed = closed_.has_value();
+    closed = closed_;
   }
   const absl::StatusOr<hash::Namespace> ns = NamespaceOf(start);
   if (!ns.ok()) {
     call->generation->Reject(ns.status());
     return absl::OkStatus();
   }
-  if (closed) {
-    call->generation->Reject(CallerLeft());
+  if (closed.has_value()) {
+    call->generation->Reject(CallsEndOf(*closed).why);
     return absl::OkStatus();
   }
   Call made;
   made.request = std::shared_ptr<const v1::GenerateRequest>(request, &start.request());
   made.cache_namespace = *ns;
   made.may_redirect = true;
-  if (start.has_timeout()) made.deadline = context_.clock.Now() + api::FromProto(start.timeout());
+  if (start.has_timeout()) made.deadline = rpc::DeadlineIn(api::FromProto(start.timeout()), context_.clock);
   call->generation->Start(std::move(made));
   return absl::OkStatus();
 }
@@ -119,6 +140,7 @@ void SessionReactor::MarkDirty(std::shared_ptr<SessionCall> call) {
 }
 
 void SessionReactor::Close(absl::Status status) {
+  const CallsEnd end = CallsEndOf(status);
   std::vector<std::shared_ptr<SessionCall>> calls;
   {
     MutexLock lock(mu_);
@@ -126,22 +148,23 @@ void SessionReactor::Close(absl::Status status) {
     closed_ = std::move(status);
     for (const auto& [id, call] : calls_) calls.push_back(call);
   }
-  for (const auto& call : calls) call->generation->Abort(engine::EndReason::kCancelled, CallerLeft());
+  for (const auto& call : calls) call->generation->Abort(end.reason, end.why);
   drain_.Schedule(shared_from_this());
 }
 
 void SessionReactor::Drain() {
   AdvanceDirty();
-  if (!MayWrite()) return;
+  if (!gate_.MayWrite()) return;
   CollectEvents();
   // Nobody reads: the calls end unheard.
   while (Broken()) {
     message_.clear_events();
-    if (waiting_.empty()) break;
+    ReleaseEnded();
+    if (waiting_.empty() && overflow_.events.empty()) break;
     CollectEvents();
   }
   if (message_.events().empty()) return FinishIfOver();
-  gate_.Begin(context_.clock.Now(), /*drain_after=*/!waiting_.empty());
+  gate_.Begin(context_.clock.Now(), /*drain_after=*/!waiting_.empty() || !overflow_.events.empty());
   StartWrite(&message_);
 }
 
@@ -162,19 +185,17 @@ void SessionReactor::AdvanceDirty() {
   }
 }
 
-bool SessionReactor::MayWrite() {
-  const std::optional<Time> began = gate_.Check();
-  if (!began.has_value()) return true;
-  if (context_.clock.Now() - *began > context_.stall_limit) {
-    Close(engine::ReaderStalled(context_.stall_limit));
-    stream_.TryCancel();
-  }
-  return false;
+void SessionReactor::EndIfStalled(Time time) {
+  if (!gate_.BeganBefore(time)) return;
+  Close(engine::ReaderStalled(context_.stall_sweeper.limit()));
+  gate_.Cancel();
 }
 
 void SessionReactor::CollectEvents() {
   message_.clear_events();
-  size_t bytes = 0;
+  message_.mutable_events()->Swap(&overflow_.events);
+  ended_ = std::exchange(overflow_.ended, {});
+  size_t bytes = message_.ByteSizeLong();
   // Each call once a message: who has more to tell queues up behind the others.
   for (size_t left = waiting_.size(); left > 0 && bytes < kMaxMessageBytes; --left) {
     const std::shared_ptr<SessionCall> call = std::move(waiting_.front());
@@ -182,12 +203,24 @@ void SessionReactor::CollectEvents() {
     call->waits = false;
     const int before = message_.events_size();
     AddEvents(*call);
-    for (int i = before; i < message_.events_size(); ++i) bytes += message_.events(i).ByteSizeLong();
-    if (!call->generation->HasMore()) continue;
-    call->generation->Advance();
-    call->waits = true;
-    waiting_.push_back(call);
+    for (int i = before; i < message_.events_size(); ++i) bytes += BytesOf(message_.events(i));
+    if (call->generation->HasMore()) {
+      call->generation->Advance();
+      call->waits = true;
+      waiting_.push_back(call);
+    }
+    if (bytes > kMaxMessageBytes && before > 0) return PutOff(*call, before);
   }
+}
+
+void SessionReactor::PutOff(const SessionCall& call, int first_event) {
+  const int count = message_.events_size() - first_event;
+  std::vector<cluster::v1::CallEvent*> events(static_cast<size_t>(count));
+  message_.mutable_events()->ExtractSubrange(first_event, count, events.data());
+  for (cluster::v1::CallEvent* event : events) overflow_.events.AddAllocated(event);
+  if (!call.told_end) return;
+  overflow_.ended.push_back(std::move(ended_.back()));
+  ended_.pop_back();
 }
 
 void SessionReactor::AddEvents(SessionCall& call) {
@@ -212,8 +245,14 @@ void SessionReactor::AddEvents(SessionCall& call) {
   event.mutable_end()->set_load_version(generation.end_load_version());
   event.mutable_end()->set_redirect(generation.redirect());
   call.told_end = true;
+  ended_.push_back(call.generation);
   MutexLock lock(mu_);
   calls_.erase(call.id);
+}
+
+void SessionReactor::ReleaseEnded() {
+  for (const auto& generation : ended_) generation->Release();
+  ended_.clear();
 }
 
 void SessionReactor::FinishIfOver() {
@@ -224,6 +263,7 @@ void SessionReactor::FinishIfOver() {
     over_ = true;
     status = *closed_;
   }
+  gate_.Begin(context_.clock.Now(), /*drain_after=*/false);
   Finish(rpc::ToGrpc(status));
 }
 
@@ -235,6 +275,7 @@ void SessionReactor::OnWriteDone(bool ok) {
     }
     Close(absl::OkStatus());
   }
+  ReleaseEnded();
   const bool drain = gate_.End();
   bool closed;
   {
@@ -246,6 +287,10 @@ void SessionReactor::OnWriteDone(bool ok) {
 
 void SessionReactor::OnCancel() { Close(absl::CancelledError("the router left")); }
 
-void SessionReactor::OnDone() { const std::shared_ptr<SessionReactor> self = std::move(self_); }
+void SessionReactor::OnDone() {
+  gate_.Close();
+  context_.stall_sweeper.Remove(this);
+  const std::shared_ptr<SessionReactor> self = std::move(self_);
+}
 
 }  // namespace qanat::service

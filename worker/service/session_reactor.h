@@ -15,6 +15,7 @@
 #include "worker/service/generation.h"
 #include "worker/service/serial_task.h"
 #include "worker/service/service_context.h"
+#include "worker/service/stall_sweeper.h"
 #include "worker/service/write_gate.h"
 
 namespace qanat::service {
@@ -27,6 +28,7 @@ namespace qanat::service {
 class SessionReactor final
     : public grpc::ServerBidiReactor<cluster::v1::SessionRequest, cluster::v1::SessionResponse>,
       public ClusterStream,
+      public WritingStream,
       public std::enable_shared_from_this<SessionReactor> {
  public:
   SessionReactor(const ServiceContext& context, grpc::CallbackServerContext& call);
@@ -36,6 +38,7 @@ class SessionReactor final
   // After what still runs on it was cancelled and told.
   void Close(absl::Status status) override EXCLUDES(mu_);
 
+  void EndIfStalled(Time time) override EXCLUDES(mu_);
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override EXCLUDES(mu_);
   void OnCancel() override;
@@ -63,16 +66,17 @@ class SessionReactor final
 
   void Drain() EXCLUDES(mu_);
   void AdvanceDirty() EXCLUDES(mu_);
-  // False while a write is under way.
-  bool MayWrite();
   // Fills message_ with the events of calls, up to a bound.
   void CollectEvents() EXCLUDES(mu_);
+  // The events of the last call, from `first_event` on, begin the next message instead.
+  void PutOff(const SessionCall& call, int first_event);
   void AddEvents(SessionCall& call) EXCLUDES(mu_);
+  // The ends in message_ have left, or nobody hears them.
+  void ReleaseEnded();
   bool Broken() EXCLUDES(mu_);
   void FinishIfOver() EXCLUDES(mu_);
 
   const ServiceContext& context_;
-  grpc::CallbackServerContext& stream_;
   SerialTask drain_;
   WriteGate gate_;
   std::shared_ptr<SessionReactor> self_;
@@ -87,7 +91,13 @@ class SessionReactor final
 
   // Of Drain.
   std::deque<std::shared_ptr<SessionCall>> waiting_;  // advanced, something to tell
+  struct {
+    google::protobuf::RepeatedPtrField<cluster::v1::CallEvent> events;
+    std::vector<std::shared_ptr<Generation>> ended;
+  } overflow_;  // of the next message
+  // Of Drain, and while a write is under way of its end.
   cluster::v1::SessionResponse message_;
+  std::vector<std::shared_ptr<Generation>> ended_;  // whose end is in message_
 };
 
 }  // namespace qanat::service

@@ -12,7 +12,7 @@
 namespace qanat::service {
 
 WatchReactor::WatchReactor(const ServiceContext& context, grpc::CallbackServerContext& call)
-    : context_(context), call_(call), drain_(context.stream_pool, [this] { Drain(); }) {}
+    : context_(context), drain_(context.stream_pool, [this] { Drain(); }), gate_(call) {}
 
 void WatchReactor::Begin(const cluster::v1::WatchRequest& request) {
   self_ = shared_from_this();
@@ -20,6 +20,7 @@ void WatchReactor::Begin(const cluster::v1::WatchRequest& request) {
                 request.known_seq(), request.known_epoch());
   known_epoch_ = request.known_epoch();
   known_seq_ = request.known_seq();
+  context_.stall_sweeper.Add(self_);
   drain_.Schedule(self_);
 }
 
@@ -34,18 +35,14 @@ void WatchReactor::Close(absl::Status status) {
   drain_.Schedule(shared_from_this());
 }
 
-bool WatchReactor::MayWrite() {
-  const std::optional<Time> began = gate_.Check();
-  if (!began.has_value()) return true;
-  if (context_.clock.Now() - *began > context_.stall_limit) {
-    Close(engine::ReaderStalled(context_.stall_limit));
-    call_.TryCancel();
-  }
-  return false;
+void WatchReactor::EndIfStalled(Time time) {
+  if (!gate_.BeganBefore(time)) return;
+  Close(engine::ReaderStalled(context_.stall_sweeper.limit()));
+  gate_.Cancel();
 }
 
 void WatchReactor::Drain() {
-  if (finished_ || !MayWrite()) return;
+  if (finished_ || !gate_.MayWrite()) return;
   std::optional<absl::Status> closed;
   {
     MutexLock lock(mu_);
@@ -54,6 +51,7 @@ void WatchReactor::Drain() {
   if (closed.has_value()) {
     finished_ = true;
     subscription_.reset();
+    gate_.Begin(context_.clock.Now(), /*drain_after=*/false);
     return Finish(rpc::ToGrpc(*closed));
   }
   // Here and not in Begin: from then on there are news, and so another Drain, at any time.
@@ -74,6 +72,10 @@ void WatchReactor::OnWriteDone(bool ok) {
 
 void WatchReactor::OnCancel() { Close(CallerLeft()); }
 
-void WatchReactor::OnDone() { const std::shared_ptr<WatchReactor> self = std::move(self_); }
+void WatchReactor::OnDone() {
+  gate_.Close();
+  context_.stall_sweeper.Remove(this);
+  const std::shared_ptr<WatchReactor> self = std::move(self_);
+}
 
 }  // namespace qanat::service

@@ -11,6 +11,7 @@
 #include "worker/service/cluster_stream.h"
 #include "worker/service/serial_task.h"
 #include "worker/service/service_context.h"
+#include "worker/service/stall_sweeper.h"
 #include "worker/service/watch/state_publisher.h"
 #include "worker/service/write_gate.h"
 
@@ -24,6 +25,7 @@ namespace qanat::service {
 class WatchReactor final : public grpc::ServerWriteReactor<cluster::v1::WatchResponse>,
                            public WatchListener,
                            public ClusterStream,
+                           public WritingStream,
                            public std::enable_shared_from_this<WatchReactor> {
  public:
   WatchReactor(const ServiceContext& context, grpc::CallbackServerContext& call);
@@ -32,6 +34,7 @@ class WatchReactor final : public grpc::ServerWriteReactor<cluster::v1::WatchRes
   void Begin(const cluster::v1::WatchRequest& request);
 
   void OnFrames() override;
+  void EndIfStalled(Time time) override;
   void Close(absl::Status status) override EXCLUDES(mu_);
 
   void OnWriteDone(bool ok) override;
@@ -40,11 +43,8 @@ class WatchReactor final : public grpc::ServerWriteReactor<cluster::v1::WatchRes
 
  private:
   void Drain() EXCLUDES(mu_);
-  // False while a write is under way: Drain then comes again when it is done.
-  bool MayWrite();
 
   const ServiceContext& context_;
-  grpc::CallbackServerContext& call_;
   SerialTask drain_;
   WriteGate gate_;
   std::shared_ptr<WatchReactor> self_;

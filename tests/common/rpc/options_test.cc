@@ -1,6 +1,7 @@
 #include "common/rpc/options.h"
 
 #include <chrono>
+#include <optional>
 
 #include "gtest/gtest.h"
 
@@ -24,6 +25,16 @@ class StoppedClock final : public Clock {
  public:
   Time Now() const override { return Time(std::chrono::hours(1)); }
 };
+
+TEST(OptionsTest, ADeadlineHoldsWhateverTimeIsLeft) {
+  const StoppedClock clock;
+  EXPECT_EQ(DeadlineIn(std::chrono::seconds(5), clock), clock.Now() + std::chrono::seconds(5));
+  EXPECT_EQ(DeadlineIn(-std::chrono::seconds(5), clock), clock.Now() - std::chrono::seconds(5));
+  EXPECT_EQ(DeadlineIn(Duration::max(), clock), std::nullopt);
+  const std::optional<Time> past = DeadlineIn(Duration::min(), clock);
+  ASSERT_TRUE(past.has_value());
+  EXPECT_LT(*past - clock.Now(), Duration::zero()) << "the difference fits, too";
+}
 
 TEST(OptionsTest, GivesACallTheTimeThatIsLeft) {
   const StoppedClock clock;

@@ -152,19 +152,6 @@ TEST(OverloadTest, AFullQueueRefusesWithARetryHint) {
   }
 }
 
-// A vocabulary with a token of 256 letters, so that a short answer fills every buffer on the way.
-FixtureOptions LongTokens() {
-  FixtureOptions options;
-  std::vector<std::pair<std::string, std::string>> merges;
-  for (int length = 1; length < 256; length *= 2) {
-    merges.emplace_back(std::string(length, 'a'), std::string(length, 'a'));
-  }
-  options.vocabulary = fakes::ByteLevelVocabulary(merges);
-  options.context_length = 8192;
-  options.num_blocks = 512;
-  return options;
-}
-
 // A25.
 TEST(OverloadTest, ASlowReaderGetsEverythingInTheEndAndHoldsUpNobody) {
   FixtureOptions options = LongTokens();
@@ -194,6 +181,68 @@ TEST(OverloadTest, ASlowReaderGetsEverythingInTheEndAndHoldsUpNobody) {
   EXPECT_TRUE(slow->Finish().ok());
   EXPECT_EQ(bytes, 4000u * 256);
   EXPECT_LE(largest, 80u << 10) << "a message holds no more than waits at once";
+}
+
+v1::GenerateRequest Whole(uint64_t seed, int32_t max_tokens) {
+  v1::GenerateRequest request = Request(seed, max_tokens);
+  request.mutable_output()->set_delivery(v1::DELIVERY_FINAL_ONLY);
+  return request;
+}
+
+// Nothing happens on these streams any more: the answer is complete, and in its last write, or behind one.
+TEST(OverloadTest, AReaderThatNeverTakesACompleteAnswerIsCancelled) {
+  for (const int32_t max_tokens : {3000, 8000}) {
+    FixtureOptions options = LongTokens();
+    options.stall_limit = std::chrono::milliseconds(100);
+    ScriptedRunner runner(static_cast<TokenId>(options.vocabulary.tokens.size()) - 1);
+    Worker worker(runner, std::move(options));
+    const auto stub = v1::InferenceService::NewStub(worker.ConnectNarrowly());
+    grpc::ClientContext context;
+    const auto reader = stub->Generate(&context, Whole(1, max_tokens));
+    while (SumOf(worker.Metrics(), "qanat_worker_requests_total") < 1) std::this_thread::yield();
+    EXPECT_TRUE(worker.WaitUntilIdle());
+    for (v1::GenerateResponse message; reader->Read(&message);) {
+    }
+    EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  }
+}
+
+TEST(OverloadTest, AWorkerThatLeavesWaitsForWhatIsStillBeingWritten) {
+  FixtureOptions options = LongTokens();
+  ScriptedRunner runner(static_cast<TokenId>(options.vocabulary.tokens.size()) - 1);
+  Worker worker(runner, std::move(options));
+  const auto stub = v1::InferenceService::NewStub(worker.ConnectNarrowly());
+  grpc::ClientContext context;
+  const auto reader = stub->Generate(&context, Whole(1, 3000));
+  while (SumOf(worker.Metrics(), "qanat_worker_requests_total") < 1) std::this_thread::yield();
+  const RealClock clock;
+  EXPECT_FALSE(worker.live().WaitUntilEmpty(std::chrono::milliseconds(20), clock)) << "nobody has read it";
+  size_t bytes = 0;
+  for (v1::GenerateResponse message; reader->Read(&message);) bytes += message.text().size();
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(bytes, 3000u * 256);
+  EXPECT_TRUE(worker.WaitUntilIdle());
+}
+
+TEST(OverloadTest, TheChoicesOfAWholeAnswerShareTheMebibyte) {
+  FixtureOptions options = LongTokens();
+  options.num_blocks = 4096;
+  ScriptedRunner runner(static_cast<TokenId>(options.vocabulary.tokens.size()) - 1);
+  Worker worker(runner, std::move(options));
+  const auto stub = v1::InferenceService::NewStub(worker.Connect());
+  v1::GenerateRequest request = Whole(1, 2000);
+  request.mutable_sampling()->set_n(4);
+  grpc::ClientContext context;
+  const auto reader = stub->Generate(&context, request);
+  Heard heard;
+  for (v1::GenerateResponse message; reader->Read(&message);) {
+    EXPECT_LE(message.ByteSizeLong(), (size_t{1} << 20) / 4);
+    heard.messages.push_back(message);
+  }
+  heard.status = rpc::FromGrpc(reader->Finish());
+  ExpectLaws(heard);
+  EXPECT_TRUE(heard.status.ok()) << heard.status;
+  for (int32_t choice = 0; choice < 4; ++choice) EXPECT_EQ(heard.text(choice).size(), 2000u * 256);
 }
 
 TEST(OverloadTest, AReaderThatStallsIsCancelled) {

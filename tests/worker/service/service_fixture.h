@@ -37,8 +37,22 @@ struct FixtureOptions {
   int32_t queue_requests = 64;
   Duration stall_limit = std::chrono::seconds(30);
   size_t text_queue = 64;
+  int64_t text_bytes = 64 << 20;
   text::Vocabulary vocabulary = fakes::ByteLevelVocabulary({{"D", "E"}, {"DE", "F"}});
 };
+
+// A vocabulary whose last token has 256 letters, so that a short answer fills every buffer on the way.
+inline FixtureOptions LongTokens() {
+  FixtureOptions options;
+  std::vector<std::pair<std::string, std::string>> merges;
+  for (int length = 1; length < 256; length *= 2) {
+    merges.emplace_back(std::string(length, 'a'), std::string(length, 'a'));
+  }
+  options.vocabulary = fakes::ByteLevelVocabulary(merges);
+  options.context_length = 8192;
+  options.num_blocks = 512;
+  return options;
+}
 
 // What: runs over the runner that it is given, which outlives it.
 class Worker {
@@ -53,7 +67,8 @@ class Worker {
                 metrics_, &publisher_),
         loop_(engine_, clock_),
         info_(InfoOf(options)),
-        text_pool_(2, options.text_queue),
+        stall_sweeper_(options.stall_limit, clock_),
+        text_pool_(2, options.text_queue, options.text_bytes),
         stream_pool_(2, 1024),
         context_{engine_,
                  *tokenizer_,
@@ -66,8 +81,8 @@ class Worker {
                  metrics_,
                  publisher_,
                  live_,
-                 [this] { return ++seed_; },
-                 options.stall_limit},
+                 stall_sweeper_,
+                 [this] { return ++seed_; }},
         inference_(context_),
         models_(context_),
         worker_(context_),
@@ -86,9 +101,19 @@ class Worker {
   }
 
   std::shared_ptr<grpc::Channel> Connect() const { return rpc::MakeChannel(server_->address()); }
+  // What is not read stays with the worker: the windows hold little and do not grow.
+  std::shared_ptr<grpc::Channel> ConnectNarrowly() const {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(rpc::kMaxMessageBytes);
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 65535);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(), arguments);
+  }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   engine::Engine& engine() { return engine_; }
   LiveGenerations& live() { return live_; }
+  TaskPool& text_pool() { return text_pool_; }
   const api::WorkerInfo& info() const { return info_; }
   WorkerService& worker_service() { return worker_; }
   std::string Metrics() const { return exporter_.Text(); }
@@ -133,6 +158,7 @@ class Worker {
   EngineLoop loop_;
   const api::WorkerInfo info_;
   LiveGenerations live_;
+  StallSweeper stall_sweeper_;
   std::atomic<uint64_t> seed_ = 1000;
   TaskPool text_pool_;
   TaskPool stream_pool_;

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -12,6 +13,7 @@
 #include "common/api/call_end.h"
 #include "common/api/tokenizer_proto.h"
 #include "common/base/error.h"
+#include "common/base/mutex.h"
 #include "common/hash/sha256.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -231,13 +233,23 @@ TEST_F(SessionTest, ACallsRefusalIsItsOwnEnd) {
   late.mutable_start()->mutable_timeout()->set_seconds(-1);
   cluster::SessionRequest text = Start(4, 4, 1);
   text.mutable_start()->mutable_request()->set_text("plain text works as well");
-  for (const auto& request : {bad_namespace, bad_field, late, text}) ASSERT_TRUE(stream->Write(request));
+  cluster::SessionRequest late_text = text;
+  late_text.mutable_start()->set_call_id(5);
+  late_text.mutable_start()->mutable_request()->set_text("");  // would be refused for that if it were encoded
+  late_text.mutable_start()->mutable_timeout()->set_seconds(-1);
+  cluster::SessionRequest patient = Start(6, 6, 1);
+  patient.mutable_start()->mutable_timeout()->set_seconds(int64_t{1} << 60);
+  for (const auto& request : {bad_namespace, bad_field, late, text, late_text, patient}) {
+    ASSERT_TRUE(stream->Write(request));
+  }
   HeardCalls heard;
-  for (uint64_t id = 1; id <= 4; ++id) ASSERT_TRUE(ReadUntilEnd(*stream, id, heard));
+  for (uint64_t id = 1; id <= 6; ++id) ASSERT_TRUE(ReadUntilEnd(*stream, id, heard));
   EXPECT_EQ(FieldOf(heard.call(1).status), "cache_namespace");
   EXPECT_EQ(FieldOf(heard.call(2).status), "sampling.top_p");
   EXPECT_EQ(heard.call(3).status.code(), absl::StatusCode::kDeadlineExceeded) << "and no worker could help";
   EXPECT_TRUE(heard.call(4).status.ok());
+  EXPECT_EQ(heard.call(5).status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(heard.call(6).status.ok()) << "more than any clock can count is no deadline";
   for (uint64_t id = 1; id <= 3; ++id) EXPECT_FALSE(heard.accepted(id));
   stream->WritesDone();
   EXPECT_TRUE(stream->Finish().ok());
@@ -272,6 +284,28 @@ TEST_F(SessionTest, ClosingSessionsEndsThemAndRefusesNewOnes) {
   EXPECT_EQ(ReasonOf(rpc::FromGrpc(stream->Finish())), "DRAINING");
   grpc::ClientContext late_context;
   EXPECT_EQ(ReasonOf(rpc::FromGrpc(stub_->Session(&late_context)->Finish())), "DRAINING");
+}
+
+TEST_F(SessionTest, AWorkerThatLeavesSaysSoToEveryCallOfAStreamThatItCloses) {
+  runner_.Allow(0);
+  grpc::ClientContext context;
+  const auto stream = stub_->Session(&context);
+  ASSERT_TRUE(stream->Write(Start(1, 1, kEndless)));
+  HeardCalls heard;
+  for (cluster::SessionResponse message; !heard.accepted(1) && stream->Read(&message);) heard.Add(message);
+  runner_.WaitUntilHeld();
+  worker_.worker_service().CloseStreams();
+  ASSERT_TRUE(stream->Write(Start(2, 2, 3)));
+  cluster::SessionResponse message;
+  ASSERT_TRUE(stream->Read(&message));
+  ASSERT_TRUE(message.events(0).has_end());
+  EXPECT_EQ(message.events(0).call_id(), 2u);
+  EXPECT_EQ(message.events(0).end().redirect(), cluster::REDIRECT_DRAINING);
+  runner_.Allow(-1);
+  ASSERT_TRUE(ReadUntilEnd(*stream, 1, heard));
+  EXPECT_EQ(ReasonOf(heard.call(1).status), "DRAINING");
+  EXPECT_EQ(heard.call(1).last().finish().reason(), v1::FINISH_REASON_ERROR) << "it may go on elsewhere";
+  EXPECT_EQ(ReasonOf(rpc::FromGrpc(stream->Finish())), "DRAINING");
 }
 
 TEST_F(SessionTest, TellsItsFactsAndHandsOutItsTokenizer) {
@@ -352,6 +386,119 @@ TEST(SessionOverloadTest, WhoFindsNoPlaceIsRedirectedWhileAStepDoesNotEnd) {
   EXPECT_EQ(heard.num_ended(), kCalls);
   stream->WritesDone();
   EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST(SessionOverloadTest, PromptsThatWaitToBeEncodedAreBoundedInBytes) {
+  FixtureOptions options;
+  options.text_bytes = 3000;
+  ScriptedRunner runner(fakes::ByteToken('x'));
+  Worker worker(runner, options);
+  Mutex mu;
+  CondVar changed;
+  bool open = false;
+  const auto wait = [&] {
+    MutexLock lock(mu);
+    while (!open) changed.Wait(mu);
+  };
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(worker.text_pool().TryRun(wait));
+  const auto stub = cluster::WorkerService::NewStub(worker.Connect());
+  grpc::ClientContext context;
+  const auto stream = stub->Session(&context);
+  for (uint64_t id = 1; id <= 4; ++id) {
+    cluster::SessionRequest request = Start(id, id, 1);
+    // The third is too much; the fourth still fits.
+    request.mutable_start()->mutable_request()->set_text(std::string(id == 4 ? 20 : 1200, 'p'));
+    ASSERT_TRUE(stream->Write(request));
+  }
+  HeardCalls heard;
+  cluster::SessionResponse message;
+  while (!heard.ended(3) && stream->Read(&message)) heard.Add(message);
+  EXPECT_EQ(ReasonOf(heard.call(3).status), "QUEUE_FULL");
+  EXPECT_EQ(heard.num_ended(), 1u);
+  {
+    MutexLock lock(mu);
+    open = true;
+  }
+  changed.NotifyAll();
+  while (heard.num_ended() < 4 && stream->Read(&message)) heard.Add(message);
+  EXPECT_NE(ReasonOf(heard.call(1).status), "QUEUE_FULL");
+  EXPECT_NE(ReasonOf(heard.call(2).status), "QUEUE_FULL");
+  EXPECT_TRUE(heard.call(4).status.ok()) << heard.call(4).status;
+  // What has been encoded counts no more.
+  cluster::SessionRequest again = Start(5, 5, 1);
+  again.mutable_start()->mutable_request()->set_text(std::string(200, 'p'));
+  for (int i = 0; i < 20; ++i) {
+    again.mutable_start()->set_call_id(again.start().call_id() + 1);
+    ASSERT_TRUE(stream->Write(again));
+    while (!heard.ended(again.start().call_id()) && stream->Read(&message)) heard.Add(message);
+    EXPECT_TRUE(heard.call(again.start().call_id()).status.ok());
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+// Calls whose answers come whole, all at about the same time.
+class WholeAnswersTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kCalls = 6;
+
+  void Open(Duration stall_limit) {
+    FixtureOptions options = LongTokens();
+    options.num_blocks = 2048;
+    options.stall_limit = stall_limit;
+    runner_.emplace(static_cast<TokenId>(options.vocabulary.tokens.size()) - 1);
+    runner_->Allow(0);
+    worker_.emplace(*runner_, std::move(options));
+    stub_ = cluster::WorkerService::NewStub(worker_->ConnectNarrowly());
+    stream_ = stub_->Session(&context_);
+    for (uint64_t id = 1; id <= kCalls; ++id) {
+      cluster::SessionRequest request = Start(id, id, 3500);
+      request.mutable_start()->mutable_request()->mutable_output()->set_delivery(v1::DELIVERY_FINAL_ONLY);
+      ASSERT_TRUE(stream_->Write(request));
+    }
+  }
+  void WaitUntilAllAreComputed() {
+    const std::string all = "qanat_worker_requests_total{finish_reason=\"length\",model=\"tiny\"} 6\n";
+    while (worker_->Metrics().find(all) == std::string::npos) std::this_thread::yield();
+  }
+
+  std::optional<ScriptedRunner> runner_;
+  std::optional<Worker> worker_;
+  std::unique_ptr<cluster::WorkerService::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<cluster::SessionRequest, cluster::SessionResponse>> stream_;
+};
+
+TEST_F(WholeAnswersTest, LeaveInMessagesBelowAMebibyte) {
+  Open(std::chrono::seconds(30));
+  runner_->Allow(-1);
+  WaitUntilAllAreComputed();
+  HeardCalls heard;
+  for (cluster::SessionResponse message; heard.num_ended() < kCalls && stream_->Read(&message);) {
+    EXPECT_LE(message.ByteSizeLong(), size_t{1} << 20);
+    heard.Add(message);
+  }
+  for (uint64_t id = 1; id <= kCalls; ++id) {
+    EXPECT_TRUE(heard.call(id).status.ok());
+    EXPECT_EQ(heard.call(id).text().size(), 3500u * 256);
+  }
+  EXPECT_TRUE(worker_->WaitUntilIdle());
+  stream_->WritesDone();
+  EXPECT_TRUE(stream_->Finish().ok());
+}
+
+TEST_F(WholeAnswersTest, OfARouterThatTakesNoneAreGivenUp) {
+  Open(std::chrono::milliseconds(200));
+  // Every call is accepted before one ends; from then on nobody reads.
+  HeardCalls heard;
+  for (cluster::SessionResponse message; !heard.accepted(kCalls) && stream_->Read(&message);) {
+    heard.Add(message);
+  }
+  runner_->Allow(-1);
+  EXPECT_TRUE(worker_->WaitUntilIdle());
+  for (cluster::SessionResponse message; stream_->Read(&message);) {
+  }
+  EXPECT_EQ(stream_->Finish().error_code(), grpc::StatusCode::CANCELLED);
 }
 
 // A19 for routers: calls cut at random, some with the stream.
