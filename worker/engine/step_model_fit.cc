@@ -140,7 +140,8 @@ FitRow RowOf(const StepShape& shape, double us, double weight, const StepModel& 
     row.us = std::min(us, kClip * predicted);
     const double error = std::abs(row.us - predicted) / predicted;
     if (error > kHuber) row.weight *= kHuber / error;
-    scale = std::max(row.us, predicted);
+    // Not by what it took: slow steps would count less than quick ones, and the fit would come out too quick.
+    scale = predicted;
   }
   row.weight /= scale * scale;
   return row;
