@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "tools/qanat/chart.h"
+#include "tools/qanat/command.h"
 
 namespace qanat::tools {
 namespace {
@@ -28,8 +28,7 @@ absl::Status Run(const Options& options) {
 
 absl::Status CheckWritable(const std::string& flag, const std::string& path) {
   if (std::ofstream(path, std::ios::app)) return absl::OkStatus();
-  return WithReason(absl::InvalidArgumentError(absl::StrCat(flag, ": ", path, " cannot be written")),
-                    "USAGE");
+  return UsageError(absl::StrCat(flag, ": ", path, " cannot be written"));
 }
 
 absl::Status WriteFile(const std::string& path, const std::string& text) {

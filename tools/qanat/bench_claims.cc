@@ -12,12 +12,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/virtual_clock.h"
 #include "tools/qanat/bench_chart.h"
 #include "tools/qanat/claims/report.h"
 #include "tools/qanat/claims/rounds.h"
+#include "tools/qanat/command.h"
 #include "tools/qanat/local_model.h"
 #include "tools/qanat/measure.h"
 #include "worker/sim/sim_model_runner.h"
@@ -182,10 +182,6 @@ absl::StatusOr<Report> RunSim(const Rounds& rounds) {
            runner, clock, engine}));
   absl::StrAppendFormat(&report.device, "; medians of %d rounds", rounds.size());
   return report;
-}
-
-absl::Status UsageError(const std::string& message) {
-  return WithReason(absl::InvalidArgumentError(message), "USAGE");
 }
 
 // Publishes a device's report as soon as it is there, so that a failure of the next one does not lose it.

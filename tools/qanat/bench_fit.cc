@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "tools/qanat/bench_chart.h"
+#include "tools/qanat/command.h"
 #include "worker/engine/step_log.h"
 #include "worker/sim/step_model_file.h"
 
@@ -31,9 +31,7 @@ absl::Status Run(const Options& options) {
   }
   const StepFit fit = FitHeldOut(steps);
   if (fit.steps < kFewest) {
-    return WithReason(absl::InvalidArgumentError(
-                          absl::StrCat("--log: ", fit.steps, " steps are too few: it takes ", kFewest)),
-                      "USAGE");
+    return UsageError(absl::StrCat("--log: ", fit.steps, " steps are too few: it takes ", kFewest));
   }
   if (!options.out.empty()) QANAT_RETURN_IF_ERROR(WriteFile(options.out, ToJson(fit).dump(2) + "\n"));
   if (options.json) {

@@ -24,6 +24,7 @@
 #include "nlohmann/json.hpp"
 #include "qanat/v1/model.grpc.pb.h"
 #include "tools/qanat/client.h"
+#include "tools/qanat/command.h"
 #include "tools/qanat/load/load_driver.h"
 #include "tools/qanat/load/trace.h"
 #include "tools/qanat/measure.h"
@@ -49,10 +50,8 @@ bool IsOpenLoop(const BenchServeOptions& options) { return options.rate > 0 || !
 
 absl::StatusOr<std::vector<Session>> MakeTraffic(const BenchServeOptions& options, uint64_t seed) {
   if (!IsOpenLoop(options) && options.requests > 0 && options.requests < options.streams) {
-    return WithReason(
-        absl::InvalidArgumentError(absl::StrCat("--requests ", options.requests, " cannot keep --streams ",
-                                                options.streams, " busy")),
-        "USAGE");
+    return UsageError(
+        absl::StrCat("--requests ", options.requests, " cannot keep --streams ", options.streams, " busy"));
   }
   std::vector<Session> sessions;
   if (!options.trace.empty()) {

@@ -15,6 +15,7 @@
 #include "common/rpc/options.h"
 #include "common/text/utf8.h"
 #include "google/protobuf/util/json_util.h"
+#include "tools/qanat/command.h"
 
 namespace qanat::tools {
 namespace {
@@ -33,7 +34,7 @@ Exit ExitOf(const absl::Status& status) {
     case absl::StatusCode::kUnimplemented:
     case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kPermissionDenied:
-      return ReasonOf(status) == "USAGE" ? kUsage : kRefused;
+      return ReasonOf(status) == kUsageReason ? kUsage : kRefused;
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kResourceExhausted:
       return kUnavailable;
@@ -77,8 +78,7 @@ void AddClientOptions(CLI::App& app, ClientOptions& options) {
 absl::StatusOr<Duration> ReadDuration(const char* flag, const std::string& text) {
   absl::StatusOr<Duration> duration = ParseDuration(text);
   if (duration.ok()) return duration;
-  return WithReason(absl::InvalidArgumentError(absl::StrCat(flag, ": ", duration.status().message())),
-                    "USAGE");
+  return UsageError(absl::StrCat(flag, ": ", duration.status().message()));
 }
 
 absl::Status RunCall(const ClientOptions& options, const std::shared_ptr<grpc::Channel>& channel,
@@ -105,7 +105,7 @@ absl::StatusOr<std::string> ReadText(const std::string& argument) {
   if (argument == "-")
     content.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
   if (text::IsValidUtf8(content)) return content;
-  return WithReason(absl::InvalidArgumentError("the text is not UTF-8"), "USAGE");
+  return UsageError("the text is not UTF-8");
 }
 
 v1::ChatPrompt MakeChat(const std::string& system, const std::string& user) {

@@ -12,7 +12,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/rpc/options.h"
@@ -86,7 +85,7 @@ void Print(const v1::GetClusterResponse& response, const ClusterOptions& options
 absl::Status Run(const ClusterOptions& options) {
   const absl::StatusOr<Duration> interval = ParseDuration(options.interval);
   if (!interval.ok() || *interval <= Duration::zero()) {
-    return WithReason(absl::InvalidArgumentError("--interval: not a time above 0"), "USAGE");
+    return UsageError("--interval: not a time above 0");
   }
   const std::shared_ptr<grpc::Channel> channel = rpc::MakeChannel(options.client.target);
   const auto stub = v1::ClusterService::NewStub(channel);

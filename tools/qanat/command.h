@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
+#include "common/base/error.h"
 
 namespace qanat::tools {
 
@@ -13,6 +15,12 @@ struct Command {
   CLI::App* app;
   std::function<absl::Status()> run;
 };
+
+// The reason of a mistake on the command line, which has an exit status of its own.
+inline constexpr char kUsageReason[] = "USAGE";
+inline absl::Status UsageError(const std::string& message) {
+  return WithReason(absl::InvalidArgumentError(message), kUsageReason);
+}
 
 Command AddGenerate(CLI::App& qanat);
 Command AddTokenize(CLI::App& qanat);

@@ -13,7 +13,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/options.h"
 #include "common/rpc/status.h"
@@ -64,9 +63,7 @@ absl::Status AddBias(const std::string& argument, v1::SamplingParams& sampling) 
     (*sampling.mutable_logit_bias())[id] = bias;
     return absl::OkStatus();
   }
-  return WithReason(
-      absl::InvalidArgumentError(absl::StrCat("--logit-bias: expected ID=BIAS, got \"", argument, "\"")),
-      "USAGE");
+  return UsageError(absl::StrCat("--logit-bias: expected ID=BIAS, got \"", argument, "\""));
 }
 
 absl::Status SetSampling(const GenerateOptions& options, v1::SamplingParams& sampling) {

@@ -285,7 +285,7 @@ void CpuBackend::RopeAndStoreKv(Activations qkv, int num_heads, Weight rope, int
     params.first_position = run.sequence->first_position;
     kernels_.rope_store(params, run.begin, run.end);
   };
-  const bool serial = batch.num_rows * qkv.cols <= kElementsATile;
+  const bool serial = int64_t{batch.num_rows} * qkv.cols <= kElementsATile;
   const int tiles = serial ? 1 : static_cast<int>(runs_.size());
   Threads().ParallelFor(tiles, [&](int tile, int) {
     if (!serial) return run_one(runs_[tile]);
