@@ -18,7 +18,7 @@ class ChoiceTest : public ::testing::Test {
     score.chosen.token = fakes::ByteToken('p');
     choice_.OnPromptScores(first, std::vector<sampling::ScoredToken>(count, score));
   }
-  void TellToken(int32_t position) { 
+  void TellToken(int32_t position) {
     const TokenId token = fakes::ByteToken('x');
     choice_.OnTokens(position, {&token, 1}, {});
   }

@@ -4,31 +4,18 @@
 #include <string>
 #include <vector>
 
-#include "common/base/virtual_clock.h"
 #include "gtest/gtest.h"
-#include "worker/sim/sim_model_runner.h"
+#include "tests/tools/qanat/claims/ladder_fixture.h"
 
 namespace qanat::tools::claims {
 namespace {
 
 // A step takes 10 ms, a millisecond a row, and prompts next to nothing.
 constexpr StepModel kDevice{.fixed_us = 10000, .sequence_us = 1000, .token_us = 1};
-constexpr Sizes kSizes{.seats = 8,
-                       .requests = 400,
-                       .prompt = 40,
-                       .prompts_vary = false,
-                       .shared = 32,
-                       .groups = 2,
-                       .output = 60,
-                       .longest = 400};
 
-class MeasureModeTest : public testing::Test {
+class MeasureModeTest : public LadderFixture {
  protected:
-  MeasureModeTest() {
-    options_.context_length = 1024;
-    options_.max_batch_tokens = 4096;
-    options_.chunk_tokens = 1024;
-  }
+  MeasureModeTest() : LadderFixture(kDevice) {}
 
   std::vector<Figures> RunLadder(const Scenario& scenario) {
     std::vector<Figures> all;
@@ -39,10 +26,6 @@ class MeasureModeTest : public testing::Test {
     }
     return all;
   }
-
-  VirtualClock clock_;
-  sim::SimModelRunner runner_{{.device = kDevice, .vocabulary = 1000}, clock_};
-  engine::EngineOptions options_;
 };
 
 TEST_F(MeasureModeTest, ExponentialLengthsGainTheHarmonicNumberAndEqualOnesNothing) {

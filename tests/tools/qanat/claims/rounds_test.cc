@@ -5,42 +5,25 @@
 #include <string>
 #include <vector>
 
-#include "common/base/virtual_clock.h"
 #include "gtest/gtest.h"
+#include "tests/tools/qanat/claims/ladder_fixture.h"
 #include "tools/qanat/claims/expect.h"
-#include "worker/sim/sim_model_runner.h"
 
 namespace qanat::tools::claims {
 namespace {
 
 // A step takes 10 ms and a millisecond a row; a prompt's token a quarter of one.
 constexpr StepModel kDevice{.fixed_us = 10000, .sequence_us = 1000, .token_us = 250};
-constexpr Sizes kSizes{.seats = 8,
-                       .requests = 400,
-                       .prompt = 40,
-                       .prompts_vary = false,
-                       .shared = 32,
-                       .groups = 2,
-                       .output = 60,
-                       .longest = 400};
 
-class RoundsTest : public testing::Test {
+class RoundsTest : public LadderFixture {
  protected:
-  RoundsTest() {
-    options_.context_length = 1024;
-    options_.max_batch_tokens = 4096;
-    options_.chunk_tokens = 1024;
-  }
+  RoundsTest() : LadderFixture(kDevice) {}
 
   Report Run(const std::vector<std::vector<Scenario>>& rounds) {
     auto report = RunRounds(rounds, {"test", runner_, clock_, options_});
     EXPECT_TRUE(report.ok()) << report.status();
     return *std::move(report);
   }
-
-  VirtualClock clock_;
-  sim::SimModelRunner runner_{{.device = kDevice, .vocabulary = 1000}, clock_};
-  engine::EngineOptions options_;
 };
 
 void ExpectAlike(const Figures& seen, const Figures& form, bool cached) {
