@@ -45,9 +45,10 @@ class ForwardedStream {
 // What: carries each request to one worker and its answer back. Owns nothing of a request; outlives every
 // stream, and is outlived by what it is given. Threads: any. Errors: reach the stream's sink.
 //
-// Before the first token a request that its worker lost or refused for want of room goes to another, twice at
-// most, and its caller sees nothing of it. After the first token a lost worker ends the stream: a `finish`
-// ERROR for each choice that had not finished, then UNAVAILABLE, reason WORKER_LOST.
+// Before the first token a request whose worker was lost, or refused it for want of room, goes to another,
+// and its caller sees nothing of it: after one loss and two refusals at most. After the first token a lost
+// worker ends the stream: a `finish` ERROR for each choice that had not finished, then UNAVAILABLE, reason
+// WORKER_LOST; OK where every choice had finished STOP or LENGTH.
 class Forwarder {
  public:
   // `hash_key`: the cluster key, under which workers name blocks.

@@ -13,8 +13,9 @@
 namespace qanat::router {
 namespace {
 
-// Two redirects, or two losses, at most.
-constexpr int kMaxAttempts = 3;
+// A request that may have killed two workers does not get a third.
+constexpr int kMostLosses = 2;
+constexpr int kMostRedirects = 2;
 
 bool IsWorkerLost(const absl::Status& status) { return ReasonOf(status) == kWorkerLost; }
 bool IsDraining(const absl::Status& status) { return ReasonOf(status) == kWorkerDraining; }
@@ -113,15 +114,31 @@ void Stream::Cancel() {
 }
 
 void Stream::SetPaused(bool paused) {
-  WorkerLink* link = nullptr;
-  CallId id = 0;
   {
     MutexLock lock(mu_);
-    if (!dispatch_.has_value() || !call_id_.has_value()) return;
-    link = dispatch_->link;
-    id = *call_id_;
+    paused_ = paused;
   }
-  link->SetPaused(id, paused);
+  TellPaused();
+}
+
+// One thread tells at a time, until what was told last is what is wanted: orders must not overtake each
+// other.
+void Stream::TellPaused() {
+  for (bool mine = false;;) {
+    WorkerLink* link = nullptr;
+    CallId id = 0;
+    bool paused = false;
+    {
+      MutexLock lock(mu_);
+      if (std::exchange(mine, true)) telling_ = false;
+      if (telling_ || !dispatch_.has_value() || !call_id_.has_value() || told_paused_ == paused_) return;
+      telling_ = true;
+      paused = told_paused_ = paused_;
+      link = dispatch_->link;
+      id = *call_id_;
+    }
+    link->SetPaused(id, paused);
+  }
 }
 
 void Stream::TryWorkers(const absl::Status& refusal) {
@@ -168,7 +185,7 @@ bool Stream::StartAttempt(Chosen chosen) {
   {
     MutexLock lock(mu_);
     number = ++attempt_;
-    accepted_ = false;
+    accepted_ = told_paused_ = false;
     call_id_.reset();
     dispatch_.emplace(std::move(chosen.dispatch));
     expected_ = chosen.route;
@@ -192,6 +209,8 @@ bool Stream::StartAttempt(Chosen chosen) {
   }
   parts_.metrics.OnDispatch(worker, prompt_tokens_, chosen.route.hit_tokens);
   if (cancel) link->Cancel(*id);
+  // The caller may have asked for it before the call had a name.
+  TellPaused();
   return true;
 }
 
@@ -228,7 +247,7 @@ void Stream::OnResponse(int number, v1::GenerateResponse response) {
     const size_t index = static_cast<size_t>(response.index());
     if (index < choices_.size()) {
       choices_[index].next_token = response.first_token() + tokens;
-      choices_[index].finished |= response.has_finish();
+      if (response.has_finish()) choices_[index].finish = response.finish().reason();
     }
   }
   parts_.metrics.OnRelayed(tokens);
@@ -249,6 +268,7 @@ void Stream::OnResponse(int number, v1::GenerateResponse response) {
 void Stream::OnEnd(int number, const absl::Status& status, uint64_t load_version,
                    std::optional<Redirect> redirect) {
   std::optional<Dispatch> ended;  // leaves the ledger outside the lock
+  absl::Status end = status;
   bool again = false;
   std::vector<v1::GenerateResponse> last_words;
   {
@@ -257,7 +277,11 @@ void Stream::OnEnd(int number, const absl::Status& status, uint64_t load_version
     ended = std::move(dispatch_);
     dispatch_.reset();
     again = MayTryAgain(status, redirect.has_value());
-    if (!again && IsWorkerLost(status) && passed_on_) last_words = LastWords(ended->address);
+    if (!again && IsWorkerLost(status) && passed_on_) {
+      // All that is missing of a whole answer is the worker's word that there is no more.
+      if (IsAnswered()) end = absl::OkStatus();
+      last_words = LastWords(ended->address);
+    }
   }
   if (redirect.has_value()) {
     parts_.metrics.OnRedirect(*redirect == Redirect::kDraining ? "draining" : "full");
@@ -266,14 +290,21 @@ void Stream::OnEnd(int number, const absl::Status& status, uint64_t load_version
   parts_.cluster.End(*std::move(ended), load_version);
   if (again) return TryWorkers(status);
   for (v1::GenerateResponse& response : last_words) sink_->OnResponse(std::move(response), 0);
-  Finish(status);
+  Finish(end);
 }
 
-bool Stream::MayTryAgain(const absl::Status& status, bool redirected) const {
-  if (passed_on_ || cancelled_ || attempt_ >= kMaxAttempts) return false;
-  if (IsWorkerLost(status) || redirected) return true;
+bool Stream::MayTryAgain(const absl::Status& status, bool redirected) {
+  if (passed_on_ || cancelled_) return false;
+  if (IsWorkerLost(status)) return ++losses_ < kMostLosses;
   // A worker of an earlier release does not say that another may take it.
-  return !accepted_ && (absl::IsUnavailable(status) || absl::IsResourceExhausted(status));
+  redirected |= !accepted_ && (absl::IsUnavailable(status) || absl::IsResourceExhausted(status));
+  return redirected && ++redirects_ <= kMostRedirects;
+}
+
+bool Stream::IsAnswered() const {
+  return std::all_of(choices_.begin(), choices_.end(), [](const Choice& choice) {
+    return choice.finish == v1::FINISH_REASON_STOP || choice.finish == v1::FINISH_REASON_LENGTH;
+  });
 }
 
 std::vector<v1::GenerateResponse> Stream::LastWords(const std::string& worker) {
@@ -281,7 +312,7 @@ std::vector<v1::GenerateResponse> Stream::LastWords(const std::string& worker) {
   int32_t completion_tokens = 0;
   for (size_t i = 0; i < choices_.size(); ++i) {
     completion_tokens += choices_[i].next_token;
-    if (choices_[i].finished) continue;
+    if (choices_[i].finish != v1::FINISH_REASON_UNSPECIFIED) continue;
     v1::GenerateResponse& response = responses.emplace_back();
     response.set_request_id(call_.request.request_id());
     response.set_index(static_cast<int32_t>(i));

@@ -56,7 +56,7 @@ class Stream final : public ForwardedStream, public std::enable_shared_from_this
   // How far a choice has come, as the caller has seen it.
   struct Choice {
     int32_t next_token = 0;
-    bool finished = false;
+    v1::FinishReason finish = v1::FINISH_REASON_UNSPECIFIED;  // unspecified: it goes on
   };
 
   // Finds a worker and starts the call there; ends the stream when there is none. `refusal`: what the attempt
@@ -68,6 +68,8 @@ class Stream final : public ForwardedStream, public std::enable_shared_from_this
   bool StartAttempt(Chosen chosen) EXCLUDES(mu_);
   // The stream may not go on: cancelled, or out of time.
   absl::Status CheckAlive() const EXCLUDES(mu_);
+  // Makes the worker pause or go on, as the caller wants it last.
+  void TellPaused() EXCLUDES(mu_);
   void Finish(const absl::Status& status);
 
   // Of attempt `number`.
@@ -77,7 +79,10 @@ class Stream final : public ForwardedStream, public std::enable_shared_from_this
   void OnEnd(int number, const absl::Status& status, uint64_t load_version,
              std::optional<Redirect> redirect = std::nullopt) EXCLUDES(mu_);
 
-  bool MayTryAgain(const absl::Status& status, bool redirected) const REQUIRES(mu_);
+  // Counts how the attempt ended.
+  bool MayTryAgain(const absl::Status& status, bool redirected) REQUIRES(mu_);
+  // The caller has all that was asked for.
+  bool IsAnswered() const REQUIRES(mu_);
   // The `finish` ERROR of each choice that had not finished, for callers of a worker that was lost.
   std::vector<v1::GenerateResponse> LastWords(const std::string& worker) REQUIRES(mu_);
 
@@ -92,10 +97,15 @@ class Stream final : public ForwardedStream, public std::enable_shared_from_this
   RouteRequest route_;                   // touched by one attempt after the other
 
   mutable Mutex mu_;
-  int attempt_ GUARDED_BY(mu_) = 0;  // number of the current one; 0: none yet
+  int attempt_ GUARDED_BY(mu_) = 0;    // number of the current one; 0: none yet
+  int losses_ GUARDED_BY(mu_) = 0;     // attempts whose worker was lost
+  int redirects_ GUARDED_BY(mu_) = 0;  // attempts that were not taken
   bool accepted_ GUARDED_BY(mu_) = false;
   bool passed_on_ GUARDED_BY(mu_) = false;  // a response reached the sink
   bool cancelled_ GUARDED_BY(mu_) = false;
+  bool paused_ GUARDED_BY(mu_) = false;       // the caller takes nothing for now
+  bool told_paused_ GUARDED_BY(mu_) = false;  // what the current attempt's worker was told
+  bool telling_ GUARDED_BY(mu_) = false;      // it is being told
   std::optional<Dispatch> dispatch_ GUARDED_BY(mu_);
   Route expected_ GUARDED_BY(mu_){};  // of the current attempt, as its decision saw it
   Time chosen_at_ GUARDED_BY(mu_){};

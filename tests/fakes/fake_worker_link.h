@@ -1,10 +1,12 @@
 // A worker that a test plays.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -52,11 +54,15 @@ class FakeWorkerLink final : public router::WorkerLink {
 
   std::optional<router::CallId> Start(const router::WorkerCall& call,
                                       std::shared_ptr<router::CallSink> sink) override {
-    MutexLock lock(mu_);
-    if (!connected_) return std::nullopt;
-    ++last_id_;
-    calls_[last_id_] = {Call{.call = call}, std::move(sink)};
-    return last_id_;
+    router::CallId id = 0;
+    {
+      MutexLock lock(mu_);
+      if (!connected_) return std::nullopt;
+      id = ++last_id_;
+      calls_[id] = {Call{.call = call}, std::move(sink)};
+    }
+    if (meanwhile_) std::thread(meanwhile_, id).join();
+    return id;
   }
   void Cancel(router::CallId id) override {
     MutexLock lock(mu_);
@@ -90,6 +96,10 @@ class FakeWorkerLink final : public router::WorkerLink {
     MutexLock lock(mu_);
     connected_ = false;
   }
+
+  // What happens on another thread after a call has reached the worker and before Start returns. To be set
+  // while nothing starts.
+  void WhileStarting(std::function<void(router::CallId)> meanwhile) { meanwhile_ = std::move(meanwhile); }
 
   // The open calls, oldest first.
   std::vector<router::CallId> Ids() const {
@@ -150,6 +160,7 @@ class FakeWorkerLink final : public router::WorkerLink {
   }
 
   router::LinkObserver* observer_ = nullptr;
+  std::function<void(router::CallId)> meanwhile_;
   mutable Mutex mu_;
   bool connected_ GUARDED_BY(mu_) = false;
   router::CallId last_id_ GUARDED_BY(mu_) = 0;

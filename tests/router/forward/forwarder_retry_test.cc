@@ -21,6 +21,13 @@ absl::Status Full() {
   return WithRetryAfter(WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL"),
                         std::chrono::milliseconds(5));
 }
+v1::GenerateResponse Finished(int choice, v1::FinishReason reason) {
+  v1::GenerateResponse response;
+  response.set_index(choice);
+  response.mutable_finish()->set_reason(reason);
+  return response;
+}
+
 absl::Status Draining() { return WithReason(absl::UnavailableError("leaving"), kWorkerDraining); }
 
 TEST_F(ForwarderRetryTest, BeforeTheFirstTokenALostWorkerIsReplacedInSilence) {
@@ -57,14 +64,37 @@ TEST_F(ForwarderRetryTest, AfterTheFirstTokenALostWorkerEndsTheStream) {
   EXPECT_EQ(InFlight(0), 0);
 }
 
-TEST_F(ForwarderRetryTest, AFinishThatWasSentIsNotFollowedByAnother) {
-  StartAmong(1);
-  v1::GenerateResponse response = News(0, 1);
-  response.mutable_finish()->set_reason(v1::FINISH_REASON_STOP);
-  links_[0]->Respond(Only(0), response);
-  links_[0]->Break();
-  EXPECT_EQ(sink_->responses().size(), 1u);
-  EXPECT_EQ(sink_->ends().size(), 1u);
+TEST_F(ForwarderRetryTest, AWholeAnswerIsOkAlthoughItsWorkerIsLostBeforeItSaysSo) {
+  for (const v1::FinishReason reason : {v1::FINISH_REASON_STOP, v1::FINISH_REASON_LENGTH}) {
+    const auto sink = std::make_shared<RecordingStreamSink>();
+    AddWorkers(1);
+    ForwardRequest request = MakeRequest();
+    request.request.mutable_sampling()->set_n(2);
+    const auto stream = forwarder_.Start(std::move(request), sink);
+    for (const int choice : {1, 0}) links_.back()->Respond(Only(links_.size() - 1), Finished(choice, reason));
+    links_.back()->Break();
+    EXPECT_EQ(sink->responses().size(), 2u) << "a finish is not followed by another";
+    EXPECT_THAT(sink->ends(), ElementsAre(absl::OkStatus()));
+  }
+}
+
+TEST_F(ForwarderRetryTest, AnAnswerOfWhichAChoiceIsMissingOrFailedIsNot) {
+  for (const bool failed : {false, true}) {
+    const auto sink = std::make_shared<RecordingStreamSink>();
+    AddWorkers(1);
+    ForwardRequest request = MakeRequest();
+    request.request.mutable_sampling()->set_n(2);
+    const auto stream = forwarder_.Start(std::move(request), sink);
+    const size_t worker = links_.size() - 1;
+    links_[worker]->Respond(Only(worker), Finished(1, v1::FINISH_REASON_STOP));
+    if (failed) links_[worker]->Respond(Only(worker), Finished(0, v1::FINISH_REASON_ERROR));
+    links_[worker]->Break();
+    ASSERT_EQ(sink->responses().size(), 2u);
+    EXPECT_EQ(sink->responses()[1].index(), 0);
+    EXPECT_EQ(sink->responses()[1].finish().reason(), v1::FINISH_REASON_ERROR);
+    ASSERT_EQ(sink->ends().size(), 1u);
+    EXPECT_EQ(ReasonOf(sink->ends()[0]), kWorkerLost);
+  }
 }
 
 TEST_F(ForwarderRetryTest, WithoutAnotherWorkerALostOneIsTold) {
@@ -75,14 +105,38 @@ TEST_F(ForwarderRetryTest, WithoutAnotherWorkerALostOneIsTold) {
   EXPECT_THAT(sink_->responses(), IsEmpty());
 }
 
-TEST_F(ForwarderRetryTest, TriesThreeWorkersAtMost) {
-  StartAmong(4);
-  for (int worker = 0; worker < 3; ++worker) {
-    ASSERT_THAT(sink_->ends(), IsEmpty());
-    links_[worker]->Break();
-  }
-  EXPECT_EQ(sink_->ends().size(), 1u);
-  EXPECT_THAT(links_[3]->Ids(), IsEmpty());
+TEST_F(ForwarderRetryTest, TwoWorkersAtMostAreLostToOneRequest) {
+  StartAmong(3);
+  links_[0]->Break();
+  ASSERT_THAT(sink_->ends(), IsEmpty());
+  links_[1]->Break();
+  ASSERT_EQ(sink_->ends().size(), 1u);
+  EXPECT_EQ(ReasonOf(sink_->ends()[0]), kWorkerLost);
+  EXPECT_THAT(links_[2]->Ids(), IsEmpty());
+}
+
+TEST_F(ForwarderRetryTest, RedirectsAndLossesAreCountedApart) {
+  StartAmong(5);
+  links_[0]->Redirect(Only(0), Redirect::kFull, Full());
+  links_[1]->Break();
+  links_[2]->Redirect(Only(2), Redirect::kFull, Full());
+  ASSERT_THAT(sink_->ends(), IsEmpty());
+  links_[3]->Break();
+  ASSERT_EQ(sink_->ends().size(), 1u);
+  EXPECT_EQ(ReasonOf(sink_->ends()[0]), kWorkerLost);
+  EXPECT_THAT(links_[4]->Ids(), IsEmpty());
+}
+
+TEST_F(ForwarderRetryTest, APauseWhileTheNextWorkerBeginsIsNotLost) {
+  StartAmong(2);
+  links_[1]->WhileStarting([this](CallId id) {
+    links_[1]->Respond(id, News(0, 1));
+    stream_->SetPaused(true);
+  });
+  links_[0]->Break();
+  EXPECT_TRUE(links_[1]->At(Only(1)).paused);
+  stream_->SetPaused(false);
+  EXPECT_FALSE(links_[1]->At(Only(1)).paused);
 }
 
 TEST_F(ForwarderRetryTest, ARefusalForWantOfRoomGoesToAnotherWorker) {
