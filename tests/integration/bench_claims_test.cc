@@ -25,7 +25,7 @@ Outcome Claims(const Flags& flags) {
 TEST(BenchClaimsTest, PrintsTablesAndWritesFigures) {
   const fakes::TemporaryFile file("");
   const Outcome outcome =
-      Claims({"--device=sim", "--only", "exponential outputs, roomy", "--json", file.path()});
+      Claims({"--device=sim", "--only", "exponential outputs, roomy", "--out", file.path()});
   ASSERT_EQ(outcome.exit, 0) << outcome.errors;
   EXPECT_THAT(outcome.output, HasSubstr("| mode | tok/s | ratio |"));
   EXPECT_THAT(outcome.output, HasSubstr("\n| continuous, paged, prefixes | "));
@@ -43,13 +43,24 @@ TEST(BenchClaimsTest, PrintsTablesAndWritesFigures) {
   EXPECT_GT(rows[2]["ratio"]["median"], 2.5);
 }
 
+TEST(BenchClaimsTest, PrintsAsJsonWhatItWrites) {
+  const fakes::TemporaryFile file("");
+  const Outcome outcome =
+      Claims({"--device=sim", "--only", "constant outputs, tight", "--json", "--out", file.path()});
+  ASSERT_EQ(outcome.exit, 0) << outcome.errors;
+  std::ifstream stream(file.path());
+  const std::string written{std::istreambuf_iterator<char>(stream), {}};
+  EXPECT_EQ(outcome.output, written);
+  EXPECT_EQ(json::parse(written, nullptr, false).size(), 1u);
+}
+
 TEST(BenchClaimsTest, SaysWhatIsWrongWithTheCommandLineBeforeItRuns) {
   const struct {
     Flags flags;
     const char* named;
   } cases[] = {
       {{"--device=sim", "--only", "nothing like it"}, "--only"},
-      {{"--device=sim", "--json", "/nowhere/at/all"}, "--json"},
+      {{"--device=sim", "--out", "/nowhere/at/all"}, "--out"},
       {{"--device=sim", "--svg", "/nowhere/at/all"}, "--svg"},
       {{"--device=sim", "--cpu-time", "--threads=2"}, "--cpu-time"},
   };

@@ -38,8 +38,9 @@ struct Options {
   bool cpu_time = false;
   std::string only;
   uint64_t seed = 1;
-  std::string json;
+  std::string out;
   std::string svg;
+  bool json = false;
 };
 
 constexpr int32_t kRealVocabulary = 32000;  // ids that every model has
@@ -190,12 +191,13 @@ class Publisher {
   explicit Publisher(const Options& options) : options_(options) {}
 
   absl::Status operator()(const Report& report, const std::string& title, const char* picture) {
-    std::printf("%s\n", ToMarkdown(report).c_str());
     all_.push_back(ToJson(report));
-    if (!options_.json.empty()) QANAT_RETURN_IF_ERROR(WriteFile(options_.json, all_.dump(2) + "\n"));
+    if (!options_.json) std::printf("%s\n", ToMarkdown(report).c_str());
+    if (!options_.out.empty()) QANAT_RETURN_IF_ERROR(WriteFile(options_.out, all_.dump(2) + "\n"));
     if (options_.svg.empty()) return absl::OkStatus();
     return WriteFile(options_.svg + "/" + picture, RenderBarChart(ThroughputChart(report, title)));
   }
+  const nlohmann::json& all() const { return all_; }
 
  private:
   const Options& options_;
@@ -216,7 +218,7 @@ absl::Status Check(const Options& options, const Rounds& real, const Rounds& sim
   if (!real.empty() && options.model.model.empty()) {
     return UsageError("--model is required unless --device=sim");
   }
-  if (!options.json.empty()) QANAT_RETURN_IF_ERROR(CheckWritable("--json", options.json));
+  if (!options.out.empty()) QANAT_RETURN_IF_ERROR(CheckWritable("--out", options.out));
   if (options.svg.empty()) return absl::OkStatus();
   if (!real.empty()) QANAT_RETURN_IF_ERROR(CheckWritable("--svg", options.svg + "/" + kRealPicture));
   if (!sim.empty()) QANAT_RETURN_IF_ERROR(CheckWritable("--svg", options.svg + "/" + kSimPicture));
@@ -229,8 +231,11 @@ absl::Status Run(const Options& options) {
   const Rounds sim = options.device != "real" ? MakeRounds(options, kSimVocabulary, SimScenarios) : Rounds();
   QANAT_RETURN_IF_ERROR(Check(options, real, sim));
   Publisher publish(options);
-  std::puts(
-      "In parentheses: the closed form, from the lengths and from what a step and a prompt's token take.\n");
+  if (!options.json) {
+    std::puts(
+        "In parentheses: the closed form, from the lengths and from what a step and a prompt's token "
+        "take.\n");
+  }
   if (!real.empty()) {
     QANAT_ASSIGN_OR_RETURN(const Report report, RunReal(options, real));
     QANAT_RETURN_IF_ERROR(publish(report, ModelName(options) + ", 16 seats", kRealPicture));
@@ -239,6 +244,7 @@ absl::Status Run(const Options& options) {
     QANAT_ASSIGN_OR_RETURN(const Report report, RunSim(sim));
     QANAT_RETURN_IF_ERROR(publish(report, "8B on a simulated H200 (assumed), 16 seats", kSimPicture));
   }
+  if (options.json) std::printf("%s\n", publish.all().dump(2).c_str());
   return absl::OkStatus();
 }
 
@@ -269,8 +275,9 @@ std::function<absl::Status()> AddBenchClaims(CLI::App& bench) {
   app->add_option("--seed", options->seed,
                   "Of the first round's lengths and prompts; the next ones count on from it")
       ->capture_default_str();
-  app->add_option("--json", options->json, "File for all figures");
+  app->add_option("--out", options->out, "Write all figures to this file, as JSON");
   app->add_option("--svg", options->svg, "Folder for the pictures")->check(CLI::ExistingDirectory);
+  app->add_flag("--json", options->json, "Print JSON instead of tables");
   return [app, options] { return app->parsed() ? Run(*options) : absl::OkStatus(); };
 }
 

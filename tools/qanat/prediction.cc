@@ -44,11 +44,14 @@ std::vector<Workload> TrainingWorkloads(int32_t vocabulary, uint64_t seed) {
   return workloads;
 }
 
+// Equal requests would keep step with each other, and a quantile lie on the edge between two of their steps.
 Workload ClosedLoop(int32_t vocabulary) {
   RandomTokens random(101, vocabulary);
   Workload workload{"closed", {}, 16};
-  for (int i = 0; i < 64; ++i) {
-    workload.requests.push_back({.arrival = {}, .prompt = random.Take(128), .max_tokens = 64});
+  for (int i = 0; i < 128; ++i) {
+    const int prompt = Length(random, 128, 1.5, 16, 512);
+    const int output = Length(random, 64, 1.5, 8, 256);
+    workload.requests.push_back({.arrival = {}, .prompt = random.Take(prompt), .max_tokens = output});
   }
   return workload;
 }
@@ -78,11 +81,12 @@ Workload SharedPrefixes(int32_t vocabulary) {
   std::vector<std::vector<TokenId>> groups;
   for (int i = 0; i < 8; ++i) groups.push_back(random.Take(512));
   Workload workload{"prefixes", {}, 8};
-  for (size_t i = 0; i < 64; ++i) {
+  for (size_t i = 0; i < 128; ++i) {
     std::vector<TokenId> prompt = groups[i % groups.size()];
-    const std::vector<TokenId> own = random.Take(32);
+    const std::vector<TokenId> own = random.Take(Length(random, 32, 1.5, 4, 128));
     prompt.insert(prompt.end(), own.begin(), own.end());
-    workload.requests.push_back({.arrival = {}, .prompt = std::move(prompt), .max_tokens = 32});
+    const int output = Length(random, 32, 1.5, 4, 128);
+    workload.requests.push_back({.arrival = {}, .prompt = std::move(prompt), .max_tokens = output});
   }
   return workload;
 }
@@ -121,7 +125,7 @@ RunFigures FiguresOf(const WorkloadResult& result) {
   std::vector<double> ttft, tpot;
   for (const RequestTimes& times : result.requests) {
     if (!times.refused()) ttft.push_back(times.ttft_seconds() * 1e3);
-    if (times.completion_tokens > 1) tpot.push_back(times.tpot_seconds() * 1e3);
+    if (times.drawn.size() > 1) tpot.push_back(times.tpot_seconds() * 1e3);
   }
   return {.tokens_per_second = static_cast<double>(result.total_tokens()) / Seconds(result.span),
           .ttft_p50 = Quantile(ttft, 0.5),
@@ -140,19 +144,17 @@ double PredictedRun::worst_error() const {
 absl::StatusOr<Prediction> PredictRuns(const engine::EngineOptions& options, engine::ModelRunner& device,
                                        WaitableClock& clock, int32_t vocabulary, const PredictionPlan& plan) {
   // Warms caches and pages, and says what load is.
-  std::vector<engine::MeasuredStep> first;
-  QANAT_RETURN_IF_ERROR(Train(options, device, clock, vocabulary, 1, first));
   const Workload closed = ClosedLoop(vocabulary);
-  QANAT_ASSIGN_OR_RETURN(const RunFigures capacity,
-                         Simulate(closed, options, engine::FitStepModel(first), vocabulary));
-  const Workload workloads[] = {closed, OpenLoop(vocabulary, plan.load * capacity.tokens_per_second),
+  QANAT_ASSIGN_OR_RETURN(const WorkloadResult first, RunWorkload(closed, options, device, clock));
+  const double capacity = FiguresOf(first).tokens_per_second;
+  const Workload workloads[] = {closed, OpenLoop(vocabulary, plan.load * capacity),
                                 SharedPrefixes(vocabulary)};
 
   Prediction prediction;
   std::vector<std::vector<RunFigures>> measured(std::size(workloads));
   for (int round = 0; round < plan.rounds; ++round) {
     QANAT_RETURN_IF_ERROR(
-        Train(options, device, clock, vocabulary, 2 + static_cast<uint64_t>(round), prediction.steps));
+        Train(options, device, clock, vocabulary, 1 + static_cast<uint64_t>(round), prediction.steps));
     for (size_t i = 0; i < std::size(workloads); ++i) {
       QANAT_ASSIGN_OR_RETURN(const WorkloadResult result, RunWorkload(workloads[i], options, device, clock));
       measured[i].push_back(FiguresOf(result));

@@ -47,9 +47,11 @@ struct PredictionPlan {
 
 // Runs training workloads on `device`, fits a step model to their steps, and sets what a simulation with it
 // predicts of three other workloads beside what `device` did:
-//   closed    16 streams of 128 + 64 tokens
-//   open      Poisson arrivals at plan.load of the tokens a second of `closed`, log-normal lengths
-//   prefixes  8 groups of 512 shared tokens, 32 of each request's own and 32 of output, 8 streams
+//   closed    16 streams, 128 + 64 tokens in the median
+//   open      Poisson arrivals at plan.load of the tokens a second of `closed`, 120 + 40 in the median
+//   prefixes  8 streams, 8 groups of 512 shared tokens, 32 of each request's own and 32 of output in the
+//   median
+// Lengths are log-normal.
 // All of it plan.rounds times, in turns. `clock` is the device's.
 absl::StatusOr<Prediction> PredictRuns(const engine::EngineOptions& options, engine::ModelRunner& device,
                                        WaitableClock& clock, int32_t vocabulary, const PredictionPlan& plan);

@@ -39,14 +39,12 @@ class StopWatch final : public engine::TokenSink {
         stop_after_(stop_after) {}
   void OnTokens(int32_t first, absl::Span<const TokenId> tokens,
                 absl::Span<const sampling::ScoredToken>) override {
-    times_.last = clock_.Now() - start_;
-    if (first == 0) times_.first = times_.last;
+    times_.drawn.insert(times_.drawn.end(), tokens.size(), clock_.Now() - start_);
     if (first + static_cast<int32_t>(tokens.size()) == stop_after_) stop_();
   }
   void OnPromptScores(int32_t, absl::Span<const sampling::ScoredToken>) override {}
   void OnEnd(const engine::Outcome& outcome) override {
     times_.cached_tokens = outcome.cached_tokens;
-    times_.completion_tokens = outcome.completion_tokens;
     times_.preemptions = outcome.preemptions;
     --open_;
   }
@@ -88,11 +86,12 @@ class Run {
     for (size_t i = 0; i < result_.requests.size(); ++i) {
       const RequestTimes& times = result_.requests[i];
       const WorkloadRequest& request = workload_.requests[i];
+      if (times.refused()) continue;
       const int32_t tokens = request.ends_after > 0 ? request.ends_after : request.max_tokens;
-      if (!times.refused() && times.completion_tokens != tokens) {
+      if (times.drawn.size() != static_cast<size_t>(tokens)) {
         return absl::InternalError(absl::StrCat(workload_.name, ": request ", i, " did not run to its end"));
       }
-      result_.span = std::max(result_.span, times.last);
+      result_.span = std::max(result_.span, times.last());
     }
     return std::move(result_);
   }
@@ -146,14 +145,14 @@ class Run {
 
 int64_t WorkloadResult::completion_tokens() const {
   int64_t tokens = 0;
-  for (const RequestTimes& times : requests) tokens += times.completion_tokens;
+  for (const RequestTimes& times : requests) tokens += static_cast<int64_t>(times.drawn.size());
   return tokens;
 }
 
 int64_t WorkloadResult::total_tokens() const {
-  int64_t tokens = 0;
+  int64_t tokens = completion_tokens();
   for (const RequestTimes& times : requests) {
-    if (!times.refused()) tokens += times.prompt_tokens + times.completion_tokens;
+    if (!times.refused()) tokens += times.prompt_tokens;
   }
   return tokens;
 }

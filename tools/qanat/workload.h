@@ -37,18 +37,19 @@ struct Workload {
 
 // What became of a request. Times count from the start of the run.
 struct RequestTimes {
-  Duration arrival{};  // due, in an open loop; submitted, in a closed one
-  Duration first{};    // first token
-  Duration last{};     // last token
+  Duration arrival{};           // due, in an open loop; submitted, in a closed one
+  std::vector<Duration> drawn;  // when each token came; none: refused at the door
   int32_t prompt_tokens = 0;
   int32_t cached_tokens = 0;
-  int32_t completion_tokens = 0;  // 0: refused at the door
   int32_t preemptions = 0;
 
-  bool refused() const { return completion_tokens == 0; }
-  double ttft_seconds() const { return Seconds(first - arrival); }
-  // REQUIRES: completion_tokens > 1.
-  double tpot_seconds() const { return Seconds(last - first) / (completion_tokens - 1); }
+  bool refused() const { return drawn.empty(); }
+  // REQUIRES: !refused().
+  Duration first() const { return drawn.front(); }
+  Duration last() const { return drawn.back(); }
+  double ttft_seconds() const { return Seconds(first() - arrival); }
+  // REQUIRES: two tokens.
+  double tpot_seconds() const { return Seconds(last() - first()) / static_cast<double>(drawn.size() - 1); }
 };
 
 struct WorkloadResult {

@@ -62,10 +62,9 @@ TEST(PredictionTest, TheWorstOfFourErrorsIsReported) {
 TEST(PredictionTest, FiguresAreOfTheRequestsThatWereServed) {
   using std::chrono::milliseconds;
   WorkloadResult result;
-  result.requests = {
-      {.first = milliseconds(10), .last = milliseconds(30), .prompt_tokens = 5, .completion_tokens = 3},
-      {.arrival = milliseconds(5), .prompt_tokens = 90},  // refused
-      {.first = milliseconds(20), .last = milliseconds(20), .prompt_tokens = 7, .completion_tokens = 1}};
+  result.requests = {{.drawn = {milliseconds(10), milliseconds(12), milliseconds(30)}, .prompt_tokens = 5},
+                     {.arrival = milliseconds(5), .drawn = {}, .prompt_tokens = 90},  // refused
+                     {.drawn = {milliseconds(20)}, .prompt_tokens = 7}};
   result.span = milliseconds(500);
   const RunFigures figures = FiguresOf(result);
   EXPECT_DOUBLE_EQ(figures.tokens_per_second, 32);

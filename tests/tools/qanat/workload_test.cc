@@ -53,11 +53,11 @@ TEST(WorkloadTest, AnOpenLoopSubmitsWhenRequestsAreDue) {
   const RequestTimes& first = result.requests[0];
   const RequestTimes& second = result.requests[1];
   const RequestTimes& third = result.requests[2];
-  EXPECT_EQ(first.first, milliseconds(30));
-  EXPECT_EQ(first.last, milliseconds(30 + 21));  // beside the second's prompt
-  EXPECT_EQ(second.first, milliseconds(51));
+  EXPECT_EQ(first.first(), milliseconds(30));
+  EXPECT_EQ(first.last(), milliseconds(30 + 21));  // beside the second's prompt
+  EXPECT_EQ(second.first(), milliseconds(51));
   EXPECT_DOUBLE_EQ(second.ttft_seconds(), 0.046);
-  EXPECT_EQ(third.first, milliseconds(550));
+  EXPECT_EQ(third.first(), milliseconds(550));
   EXPECT_DOUBLE_EQ(third.tpot_seconds(), 0.011);
   EXPECT_EQ(result.span, milliseconds(572));
   EXPECT_EQ(result.completion_tokens(), 6);
@@ -78,9 +78,9 @@ TEST(WorkloadTest, ARequestMayEndBeforeWhatItAskedFor) {
   const WorkloadResult result = RunSimulated(
       workload, Options(),
       [&](const engine::Engine&, const engine::StepStats& stats) { rows += stats.shape.sequences; });
-  EXPECT_EQ(result.requests[0].completion_tokens, 1);
-  EXPECT_EQ(result.requests[1].completion_tokens, 5);
-  EXPECT_EQ(result.requests[2].completion_tokens, 9);
+  EXPECT_EQ(result.requests[0].drawn.size(), 1u);
+  EXPECT_EQ(result.requests[1].drawn.size(), 5u);
+  EXPECT_EQ(result.requests[2].drawn.size(), 9u);
   EXPECT_EQ(rows, 1 + 5 + 9) << "nothing is computed behind the end";
 }
 
@@ -98,9 +98,9 @@ TEST(WorkloadTest, AClosedLoopKeepsSoManyOpen) {
       });
   EXPECT_EQ(most, 3);
   for (size_t i = 0; i < 20; ++i) {
-    EXPECT_EQ(result.requests[i].completion_tokens, workload.requests[i].max_tokens);
+    EXPECT_EQ(result.requests[i].drawn.size(), static_cast<size_t>(workload.requests[i].max_tokens));
     // It came when one of those before it ended.
-    const auto ended = [&](const RequestTimes& times) { return times.last == result.requests[i].arrival; };
+    const auto ended = [&](const RequestTimes& times) { return times.last() == result.requests[i].arrival; };
     EXPECT_TRUE(i < 3 || std::any_of(result.requests.begin(), result.requests.begin() + i, ended));
   }
 }

@@ -1,6 +1,7 @@
 #include "tools/qanat/claims/measure_mode.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -54,21 +55,20 @@ class Watch {
   double busy_ = 0, live_ = 0, reserved_ = 0, table_ = 0, referenced_ = 0, seconds_ = 0;
 };
 
-// What is drawn up to `end`; the tokens of one request are taken to come at an even pace.
+// Of what is drawn up to `end`; but TTFT of all.
 void FillInTimes(const std::vector<RequestTimes>& requests, Duration end, Figures& figures) {
-  double ttft = 0, firsts = 0, after = 0, seconds = 0;
+  double ttft = 0, tokens = 0, gaps = 0, seconds = 0;
   for (const RequestTimes& times : requests) {
     ttft += times.ttft_seconds();
-    if (times.first > end) continue;
-    firsts += 1;
-    if (times.last <= times.first) continue;
-    const double counted = Seconds(std::min(end, times.last) - times.first);
-    seconds += counted;
-    after += (times.completion_tokens - 1) * counted / Seconds(times.last - times.first);
+    const auto counted = std::upper_bound(times.drawn.begin(), times.drawn.end(), end);
+    if (counted == times.drawn.begin()) continue;
+    tokens += static_cast<double>(counted - times.drawn.begin());
+    gaps += static_cast<double>(counted - times.drawn.begin() - 1);
+    seconds += Seconds(*std::prev(counted) - times.first());
   }
-  figures.tokens_per_second = (firsts + after) / Seconds(end);
+  figures.tokens_per_second = tokens / Seconds(end);
   figures.ttft_seconds = ttft / static_cast<double>(requests.size());
-  figures.tpot_seconds = seconds / after;
+  figures.tpot_seconds = seconds / gaps;
 }
 
 }  // namespace

@@ -62,6 +62,22 @@ TEST_F(RoundsTest, CompactedContextsAreWeightedByTime) {
   EXPECT_NEAR(rows[1].measured[0].kv_use / rows[1].expected[0].kv_use, 1, 0.05);
 }
 
+// Where prompts take most of the time, who runs after the last admission draws its tokens far quicker: they
+// must not count for the time before.
+TEST_F(RoundsTest, TokensCountWhenTheyAreDrawn) {
+  constexpr StepModel kDearPrompts{.fixed_us = 1000, .sequence_us = 100, .token_us = 500};
+  sim::SimModelRunner runner({.device = kDearPrompts, .vocabulary = 1000}, clock_);
+  Sizes sizes = kSizes;
+  sizes.requests = 32;
+  const Scenario scenario = MakeKvUse(sizes, 1, 1000);
+  const auto report = RunRounds({{scenario}}, {"test", runner, clock_, options_});
+  ASSERT_TRUE(report.ok()) << report.status();
+  for (const Row& row : report->sections[0].rows) {
+    SCOPED_TRACE(row.mode);
+    ExpectAlike(row.measured[0], row.expected[0], false);
+  }
+}
+
 TEST_F(RoundsTest, ClosedLoopsHaveNoFormOfTimes) {
   const Scenario scenario = MakeSharedPrefix(64, 16, 1, 1000);
   EXPECT_NEAR(ComputedShare(scenario), (8 * 512 + 64 * 32) / (64.0 * 544), 1e-9);
