@@ -286,11 +286,11 @@ void Scheduler::DraftFor(PlannedRow& row) {
   // Only what lies free: not even a cached block is given up for a guess.
   const int64_t slots =
       static_cast<int64_t>(sequence.table().size() + kv_.pool().num_free()) * kv_.block_size();
-  const int64_t limit = std::min<int64_t>(
-      {PromptLookup::kMaxDrafts, room - 1, budget_.tokens(), slots - sequence.num_tokens()});
+  const int64_t most = std::min<int64_t>({PromptLookup::kMaxDrafts, room - 1, slots - sequence.num_tokens()});
+  // Nobody waits for a guess, so the least that a chunk gets is none of theirs.
+  const int32_t limit = budget_.Fit(static_cast<int32_t>(most), sequence.num_tokens(), /*least=*/0);
   if (limit <= 0) return;
-  const absl::Span<const TokenId> drafts =
-      sequence.prompt_lookup().Propose(sequence.tokens(), static_cast<int32_t>(limit));
+  const absl::Span<const TokenId> drafts = sequence.prompt_lookup().Propose(sequence.tokens(), limit);
   if (drafts.empty()) return;
   row.drafted.push_back(sequence.tokens().back());
   row.drafted.insert(row.drafted.end(), drafts.begin(), drafts.end());

@@ -28,12 +28,12 @@ bool StepBudget::InTime(int32_t tokens, int64_t first) const {
   return model_.PredictUs(shape) <= target_us_;
 }
 
-int32_t StepBudget::Fit(int32_t wanted, int64_t first) const {
+int32_t StepBudget::Fit(int32_t wanted, int64_t first, int32_t least) const {
   wanted = std::min(wanted, tokens_);
   if (wanted <= 0) return 0;
   if (target_us_ == 0 || decodes_ == 0 || InTime(wanted, first)) return wanted;
   // The longest chunk that is in time; more tokens never take less.
-  int32_t fits = chunks_ == 0 ? std::min(wanted, kLeastChunk) : 0;
+  int32_t fits = chunks_ == 0 ? std::min(wanted, least) : 0;
   for (int32_t too_many = wanted; too_many - fits > 1;) {
     const int32_t middle = fits + (too_many - fits) / 2;
     (InTime(middle, first) ? fits : too_many) = middle;

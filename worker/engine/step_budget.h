@@ -25,8 +25,8 @@ class StepBudget {
   void GiveBack(int32_t tokens, int64_t context) { Add(tokens, context, -1); }
 
   // Of a chunk of `wanted` tokens that begins behind `first` others, how many the budget has room for. The
-  // first chunk of a step gets at least kLeastChunk, if there are tokens; a later one may get nothing.
-  int32_t Fit(int32_t wanted, int64_t first) const;
+  // first chunk of a step gets at least `least`, if there are tokens; a later one may get nothing.
+  int32_t Fit(int32_t wanted, int64_t first, int32_t least = kLeastChunk) const;
 
   int32_t tokens() const { return tokens_; }  // left
 

@@ -76,7 +76,7 @@ class SchedulerTest : public testing::Test {
 
   // Plans a step; Commit carries it out. Every drawn token is kDrawn.
   static constexpr TokenId kDrawn = 7;
-  StepPlan Plan() { return scheduler().Plan(now_); }
+  StepPlan Plan() { return scheduler().Plan(now_, model_); }
   void Commit(const StepPlan& plan) {
     scheduler().Launch(plan, false);
     for (const PlannedRow& row : scheduler().Collect().rows) {
@@ -127,6 +127,7 @@ class SchedulerTest : public testing::Test {
   }
 
   Time now_{std::chrono::hours(1)};
+  StepModel model_;
 
  private:
   std::unique_ptr<kv::KvManager> kv_;

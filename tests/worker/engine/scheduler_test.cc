@@ -325,6 +325,15 @@ TEST_F(SchedulerDraftsTest, GuessesBesideNoPrefill) {
   EXPECT_EQ(DraftsWithin(40), 0);
 }
 
+TEST_F(SchedulerDraftsTest, GuessesWhatTheStepHasTimeFor) {
+  options_.inter_token_target = std::chrono::milliseconds(100);
+  model_ = {.token_us = 15000};
+  for (int i = 0; i < kMaxDraftingSequences; ++i) AddPrompt(4);
+  EXPECT_EQ(DraftsWithin(40), 2) << "of 100 ms the decodes take 60";
+  model_ = {.token_us = 30000};
+  EXPECT_EQ(DraftsWithin(40), 0) << "the decodes are late already";
+}
+
 TEST_F(SchedulerDraftsTest, TakesOnlyBlocksThatHoldNothing) {
   options_.num_blocks = 4;
   options_.context_length = 16;

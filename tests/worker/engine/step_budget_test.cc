@@ -45,6 +45,7 @@ TEST(StepBudgetTest, TheFirstChunkMovesHoweverLateItIs) {
   for (int i = 0; i < 30; ++i) budget.Take(1, 100);
   EXPECT_EQ(budget.Fit(256, 0), StepBudget::kLeastChunk);
   EXPECT_EQ(budget.Fit(5, 0), 5);
+  EXPECT_EQ(budget.Fit(5, 0, /*least=*/0), 0) << "but guesses do not";
   budget.Take(16, 16);
   EXPECT_EQ(budget.Fit(256, 0), 0) << "the second does not";
 }
