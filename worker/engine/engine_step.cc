@@ -111,9 +111,8 @@ void Engine::Impl::CommitRow(const PlannedRow& row, SequenceOutput& output, Time
   if (const int32_t first = sequence.num_scored(); !output.scored.empty()) {
     untold.AddScores(sequence, first, std::move(output.scored));
   }
-  const int32_t recomputed = scheduler.Commit(row);
-  stats.recomputed_tokens += recomputed;
-  const bool decode = at_output && row.num_tokens == 1 && recomputed == 0;
+  stats.recomputed_tokens += scheduler.Commit(row);
+  const bool decode = at_output && row.num_tokens == 1 && row.draws;
   (decode ? stats.decode_tokens : stats.prefill_tokens) += row.num_tokens;
   if (!row.draws) return;
   if (const auto last = sequence.last_token_time()) {

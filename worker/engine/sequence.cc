@@ -45,7 +45,7 @@ void Sequence::Admit(int32_t num_cached, Time now) {
   num_computed_ = num_cached;
   num_admitted_tokens_ = num_tokens();
   if (paused_since_.has_value()) {
-    (first_token_.has_value() ? paused_in_decode_ : paused_in_prefill_) += now - *paused_since_;
+    paused_ += now - *paused_since_;
     paused_since_.reset();
   }
   if (first_scheduled_.has_value()) return;
@@ -82,8 +82,10 @@ int32_t Sequence::Advance(int32_t n) {
   QANAT_CHECK(state_ == State::kRunning && n > 0 && n <= num_tokens() - num_computed_);
   const Scored scored = ScoredBy(num_computed_, n);
   num_scored_ += scored.end - scored.first;
-  const int32_t again = std::clamp(max_computed_ - num_computed_, 0, n);
+  const int32_t lost_from = std::max(lost_first_, num_computed_);
   num_computed_ += n;
+  const int32_t again = std::max(0, std::min(lost_end_, num_computed_) - lost_from);
+  lost_first_ = std::max(lost_first_, num_computed_);
   max_computed_ = std::max(max_computed_, num_computed_);
   num_recomputed_ += again;
   return again;
@@ -93,6 +95,8 @@ std::optional<EndReason> Sequence::Append(TokenId token, Time now) {
   QANAT_CHECK(state_ == State::kRunning && num_computed_ == num_tokens() && num_tokens() < max_total_tokens_);
   tokens_.push_back(token);
   if (request_.rules != nullptr && request_.rules->penalizes()) ++token_counts_[token];
+  // A pause that no token follows is no part of what it took.
+  (first_token_.has_value() ? paused_in_decode_ : paused_in_prefill_) += std::exchange(paused_, {});
   if (!first_token_.has_value()) first_token_ = now;
   last_token_ = now;
   const std::vector<TokenId>& ends = request_.end_tokens;
@@ -116,6 +120,9 @@ void Sequence::StopRunning(State next) {
 }
 
 void Sequence::Preempt() {
+  const bool some_lost = lost_first_ < lost_end_;
+  lost_end_ = some_lost ? std::max(lost_end_, num_computed_) : num_computed_;
+  lost_first_ = 0;
   StopRunning(State::kWaiting);
   ++num_preemptions_;
 }

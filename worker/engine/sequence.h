@@ -120,7 +120,8 @@ class Sequence {
   int32_t num_preemptions() const { return num_preemptions_; }
   Time arrival() const { return arrival_; }
   std::optional<Time> last_token_time() const { return last_token_; }
-  // From pauses to the admissions that ended them, before and after its first token: time of its reader's.
+  // From pauses to the admissions that ended them, before its first token and from there to its last: time of
+  // its reader's, within Outcome's prefill and decode.
   Duration paused_in_prefill() const { return paused_in_prefill_; }
   Duration paused_in_decode() const { return paused_in_decode_; }
 
@@ -130,7 +131,8 @@ class Sequence {
   void Launch(int32_t tokens, bool draws, int32_t drafts);
   // The oldest of these was collected: nothing of it is in flight any more. Advance and Append follow.
   void Collect(int32_t tokens, bool draws, int32_t drafts);
-  // `n` more tokens are computed. Returns how many of them had been computed before a preemption.
+  // `n` more tokens are computed. Returns how many of them had been computed before a preemption; what a
+  // pause or a new start made it compute again is not among them.
   int32_t Advance(int32_t n);
   // REQUIRES: running, everything computed. The reason when this token is the last one.
   std::optional<EndReason> Append(TokenId token, Time now);
@@ -175,6 +177,10 @@ class Sequence {
   InFlight flying_;
   int32_t num_scored_;
   int32_t max_computed_ = 0;  // ever
+  // Positions [lost_first_, lost_end_) were computed before a preemption, and not again since. Empty where
+  // lost_first_ is no less: it grows with what is computed.
+  int32_t lost_first_ = 0;
+  int32_t lost_end_ = 0;
   int32_t num_admitted_tokens_ = 0;
   int32_t num_told_ = 0;
   int32_t num_cached_tokens_ = 0;  // at the first admission
@@ -184,6 +190,7 @@ class Sequence {
   std::optional<Time> first_token_;
   std::optional<Time> last_token_;
   std::optional<Time> paused_since_;
+  Duration paused_{};  // since its last token
   Duration paused_in_prefill_{};
   Duration paused_in_decode_{};
 };

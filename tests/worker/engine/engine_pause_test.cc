@@ -64,6 +64,7 @@ TEST_F(EnginePauseTest, PausesWhoseReaderTakesNoMoreAndGoesOnWhereItWas) {
   EXPECT_EQ(sink.tokens(), rig().Answer(slow));
   EXPECT_EQ(sink.outcome().reason, EndReason::kLength);
   EXPECT_EQ(sink.outcome().preemptions, 0);
+  EXPECT_EQ(sink.outcome().recomputed_tokens, 0) << "what follows a pause is its reader's affair";
   EXPECT_EQ(sink.pauses(), 1);
   ExpectIdleAndClean();
 }

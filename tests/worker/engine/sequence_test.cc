@@ -79,6 +79,29 @@ TEST_F(SequenceTest, PreemptionForgetsWhatIsComputedAndKeepsTheTokens) {
   EXPECT_EQ(sequence.Advance(2), 1) << "of the two, one had been computed";
 }
 
+TEST_F(SequenceTest, OnlyWhatAPreemptionLostIsComputedAgain) {
+  Sequence sequence = Make(20, 10);
+  sequence.Admit(0, At(1));
+  sequence.Advance(12);
+  sequence.Pause(At(2));
+  sequence.Resume();
+  sequence.Admit(0, At(3));
+  EXPECT_EQ(sequence.Advance(4), 0) << "its reader's doing";
+  sequence.StartOver();
+  sequence.Admit(0, At(4));
+  EXPECT_EQ(sequence.Advance(8), 0) << "nobody's";
+  sequence.Preempt();
+  sequence.Admit(0, At(5));
+  EXPECT_EQ(sequence.Advance(6), 6);
+  sequence.Pause(At(6));
+  sequence.Resume();
+  sequence.Admit(0, At(7));
+  EXPECT_EQ(sequence.Advance(7), 1) << "six of them were computed since";
+  sequence.Preempt();
+  sequence.Admit(0, At(8));
+  EXPECT_EQ(sequence.Advance(20), 8) << "seven again, and the one that the first preemption lost";
+}
+
 TEST_F(SequenceTest, OutcomeCountsAndTimes) {
   Sequence sequence = Make(5, 10);
   sequence.Admit(4, At(3));
@@ -158,8 +181,24 @@ TEST_F(SequenceTest, PausesAreCountedByWhatTheyHoldUp) {
     sequence.Resume();
     sequence.Admit(0, At(27 + 10 * i));
   }
+  sequence.Advance(6);
+  sequence.Append(43, At(38));
   EXPECT_EQ(sequence.paused_in_prefill(), milliseconds(5));
   EXPECT_EQ(sequence.paused_in_decode(), milliseconds(14));
+}
+
+TEST_F(SequenceTest, APauseThatNoTokenFollowsIsNoPartOfDecode) {
+  Sequence sequence = Make(5, 10);
+  sequence.Admit(0, At(1));
+  sequence.Advance(5);
+  sequence.Append(42, At(10));
+  sequence.Pause(At(11));
+  sequence.Resume();
+  sequence.Admit(0, At(25'000));
+  sequence.Preempt();
+  const Outcome outcome = sequence.End(EndReason::kDeadline, absl::DeadlineExceededError(""), At(25'001));
+  EXPECT_EQ(outcome.decode, Duration{});
+  EXPECT_EQ(sequence.paused_in_decode(), Duration{});
 }
 
 }  // namespace
