@@ -15,7 +15,9 @@ std::string Names(const Models& models) {
   return absl::StrJoin(models, ", ", [](std::string* out, const auto& model) { out->append(model->id); });
 }
 
-absl::StatusOr<std::shared_ptr<const Model>> Choose(const Models& models, const std::string& name) {
+absl::StatusOr<std::shared_ptr<const Model>> Choose(const ClusterSnapshot& snapshot,
+                                                    const std::string& name) {
+  const Models models = ModelsOf(snapshot);
   if (models.empty()) {
     return WithReason(absl::UnavailableError("no worker is ready yet"), "NO_WORKER");
   }
@@ -23,9 +25,8 @@ absl::StatusOr<std::shared_ptr<const Model>> Choose(const Models& models, const 
     if (models.size() == 1) return models.front();
     return InvalidField("model", absl::StrCat("several are served, name one of: ", Names(models)));
   }
-  for (const auto& model : models) {
-    if (model->id == name) return model;
-  }
+  // One whose workers are away is not unknown.
+  if (std::shared_ptr<const Model> model = FindModel(snapshot, name); model != nullptr) return model;
   return WithReason(WithField(absl::NotFoundError(
                                   absl::StrCat("model: there is none of that name; served: ", Names(models))),
                               "model"),
@@ -35,7 +36,7 @@ absl::StatusOr<std::shared_ptr<const Model>> Choose(const Models& models, const 
 }  // namespace
 
 absl::StatusOr<ServedModel> FindServedModel(const ClusterSnapshot& snapshot, const std::string& name) {
-  absl::StatusOr<std::shared_ptr<const Model>> model = Choose(ModelsOf(snapshot), name);
+  absl::StatusOr<std::shared_ptr<const Model>> model = Choose(snapshot, name);
   if (!model.ok()) return model.status();
   ServedModel served;
   served.model = *std::move(model);

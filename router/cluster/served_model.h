@@ -15,7 +15,8 @@ struct ServedModel {
   api::ServedModel limits;             // pool_tokens: of the largest pool among its workers
 };
 
-// The model named `name`; of an empty name the only one there is. UNAVAILABLE (NO_WORKER) before any worker
+// The model named `name`, also while its workers are down; of an empty name the only one that is served, or
+// was where none is. UNAVAILABLE (NO_WORKER) before any worker
 // was ready; NOT_FOUND for another name; INVALID_ARGUMENT for an empty one where several are served.
 absl::StatusOr<ServedModel> FindServedModel(const ClusterSnapshot& snapshot, const std::string& name);
 

@@ -98,8 +98,9 @@ struct ClusterSnapshot {
   const WorkerLoad& load(WorkerId id) const { return loads[ToIndex(id)]; }
 };
 
-// The models that workers serve or served, by id; where a worker of that id was replaced by one with another
-// fingerprint, the model of the one that is ready.
+// The models that workers serve, by id; where no worker serves any, those that workers served.
 std::vector<std::shared_ptr<const Model>> ModelsOf(const ClusterSnapshot& snapshot);
+// The model of this id that workers serve, or else served; null: none ever did.
+std::shared_ptr<const Model> FindModel(const ClusterSnapshot& snapshot, std::string_view id);
 
 }  // namespace qanat::router

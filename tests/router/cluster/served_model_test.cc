@@ -77,7 +77,22 @@ TEST(ServedModelTest, AnUnknownNameIsNotFound) {
 }
 
 TEST(ServedModelTest, AModelWhoseWorkersAreDownIsStillKnown) {
-  EXPECT_TRUE(FindServedModel(Of({Serving(MakeModel("a"), 1, WorkerState::kDown)}), "a").ok());
+  const auto a = MakeModel("a");
+  const ClusterSnapshot alone = Of({Serving(a, 1, WorkerState::kDown)});
+  EXPECT_EQ(FindServedModel(alone, "a")->model, a);
+  EXPECT_EQ(FindServedModel(alone, "")->model, a);
+  EXPECT_EQ(FindServedModel(Of({Serving(a, 1, WorkerState::kDown), Serving(MakeModel("b"), 1)}), "a")->model,
+            a);
+}
+
+TEST(ServedModelTest, AnEmptyNameDoesNotMeanAModelThatNoWorkerServesAnyMore) {
+  const auto b = MakeModel("b");
+  for (const WorkerState state : {WorkerState::kReady, WorkerState::kSuspect, WorkerState::kDraining}) {
+    const auto served =
+        FindServedModel(Of({Serving(MakeModel("a"), 1, WorkerState::kDown), Serving(b, 1, state)}), "");
+    ASSERT_TRUE(served.ok()) << served.status();
+    EXPECT_EQ(served->model, b);
+  }
 }
 
 }  // namespace

@@ -37,18 +37,31 @@ TEST(ClusterSnapshotTest, AnEmptyOneServesNothing) {
 TEST(ClusterSnapshotTest, ListsEachModelOnceInOrderOfItsName) {
   const auto a = MakeModel("a", "1");
   const auto b = MakeModel("b", "2");
-  const auto models = ModelsOf(Of({Worker(), Serving(b, WorkerState::kReady), Serving(a, WorkerState::kDown),
-                                   Serving(b, WorkerState::kReady)}));
+  const auto models = ModelsOf(Of({Worker(), Serving(b, WorkerState::kReady),
+                                   Serving(a, WorkerState::kSuspect), Serving(b, WorkerState::kReady)}));
   EXPECT_EQ(models, (std::vector<std::shared_ptr<const Model>>{a, b}));
+}
+
+TEST(ClusterSnapshotTest, ListsWhatWasServedOnlyWhereNothingIs) {
+  const auto a = MakeModel("a", "1");
+  const auto b = MakeModel("b", "2");
+  const auto list = [&](WorkerState state) {
+    return ModelsOf(Of({Serving(a, WorkerState::kDown), Serving(b, state)}));
+  };
+  EXPECT_EQ(list(WorkerState::kReady), (std::vector<std::shared_ptr<const Model>>{b}));
+  EXPECT_EQ(list(WorkerState::kDraining), (std::vector<std::shared_ptr<const Model>>{b}));
+  EXPECT_EQ(list(WorkerState::kDown), (std::vector<std::shared_ptr<const Model>>{a, b}));
 }
 
 TEST(ClusterSnapshotTest, PrefersTheModelThatIsServedNow) {
   const auto old = MakeModel("a", "1");
   const auto now = MakeModel("a", "2");
   for (const auto& workers :
-       {std::vector{Serving(old, WorkerState::kDown), Serving(now, WorkerState::kReady)},
+       {std::vector{Serving(old, WorkerState::kDown), Serving(now, WorkerState::kSuspect)},
         std::vector{Serving(now, WorkerState::kReady), Serving(old, WorkerState::kDown)}}) {
     EXPECT_EQ(ModelsOf(Of(workers)), (std::vector<std::shared_ptr<const Model>>{now}));
+    EXPECT_EQ(FindModel(Of(workers), "a"), now);
+    EXPECT_EQ(FindModel(Of(workers), "b"), nullptr);
   }
 }
 
