@@ -7,6 +7,7 @@
 #include "common/api/limits.h"
 #include "common/api/unknown_fields.h"
 #include "common/base/error.h"
+#include "common/base/pool_tokens.h"
 #include "common/base/status_macros.h"
 
 namespace qanat::api {
@@ -340,10 +341,8 @@ absl::StatusOr<int32_t> ClipMaxTokens(const GenerateParams& params, const std::v
 
   const auto room = static_cast<int32_t>(model.context_length - tokens);
   const int32_t max_tokens = params.max_tokens == 0 ? room : std::min(params.max_tokens, room);
-  // Every choice but the first takes blocks of its own, behind those of the prompt that all share.
-  const int64_t block = model.block_size;
-  const int64_t tail = (tokens + max_tokens + block - 1) / block - (tokens - 1) / block;
-  const int64_t needed = tokens + max_tokens + (params.n - 1) * tail * block;
+  const int64_t needed =
+      PoolTokens({.prompt = tokens, .output = max_tokens, .choices = params.n}, model.block_size);
   if (needed > model.pool_tokens) {
     return WithReason(InvalidField("stopping.max_tokens",
                                    absl::StrCat("prompt and output may reach ", needed,

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
+#include "common/base/pool_tokens.h"
 #include "common/base/retry_after.h"
 
 namespace qanat::router {
@@ -80,8 +81,10 @@ Stream::Stream(const Parts& parts, ForwardRequest request, std::shared_ptr<Strea
   blocks_ = hasher.HashPrompt(request.cache_namespace, request.request.token_ids().ids());
   hashing_ = parts_.clock.Now() - began;
   route_.model = model_.get();
-  route_.max_tokens = int64_t{prompt_tokens_} +
-                      static_cast<int64_t>(choices_.size()) * request.request.stopping().max_tokens();
+  route_.pool_tokens = PoolTokens({.prompt = prompt_tokens_,
+                                   .output = request.request.stopping().max_tokens(),
+                                   .choices = static_cast<int64_t>(choices_.size())},
+                                  model_->block_size);
   // A request that reads nothing from a cache hits nothing anywhere.
   const bool reads_cache =
       !request.request.bypass_prefix_cache() && !request.request.output().has_prompt_logprobs();

@@ -12,7 +12,7 @@ namespace {
 bool MayServe(const Worker& worker, WorkerId id, const RouteRequest& request) {
   if (worker.state != WorkerState::kReady && worker.state != WorkerState::kSuspect) return false;
   if (worker.model.get() != request.model) return false;
-  if (int64_t{worker.total_blocks} * worker.model->block_size < request.max_tokens) return false;
+  if (int64_t{worker.total_blocks} * worker.model->block_size < request.pool_tokens) return false;
   return std::find(request.excluded.begin(), request.excluded.end(), id) == request.excluded.end();
 }
 

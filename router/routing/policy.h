@@ -18,7 +18,7 @@ namespace qanat::router {
 // What a policy may know of a request.
 struct RouteRequest {
   const Model* model = nullptr;    // REQUIRES: not null
-  int64_t max_tokens = 0;          // of prompt and output together: what a pool must be able to hold
+  int64_t pool_tokens = 0;         // that a pool must be able to hold (common/base/pool_tokens.h)
   std::vector<WorkerId> excluded;  // tried already: lost, or refused it
 
   absl::Span<const hash::BlockHash> hashes;  // of the prompt's full blocks, kept by the caller

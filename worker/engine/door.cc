@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/error.h"
+#include "common/base/pool_tokens.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "worker/engine/end_status.h"
@@ -51,16 +52,16 @@ absl::Status Door::CheckRequest(const Request& request) const {
   if (request.max_tokens <= 0) {
     return InvalidField("stopping.max_tokens", absl::StrCat("must be at least 1, got ", request.max_tokens));
   }
-  const int64_t total = std::min<int64_t>(prompt + request.max_tokens, options_.context_length);
-  // Choices share the full blocks before the prompt's last token.
-  const int64_t each = (total + options_.block_size - 1) / options_.block_size;
-  const int64_t shared = options_.prefix_cache ? (prompt - 1) / options_.block_size : 0;
-  const int64_t blocks = shared + request.num_choices() * (each - shared);
+  const int64_t output = std::min<int64_t>(request.max_tokens, options_.context_length - prompt);
+  const int64_t needed = PoolTokens({.prompt = prompt, .output = output, .choices = request.num_choices()},
+                                    options_.block_size, options_.prefix_cache);
+  const int64_t blocks = (needed + options_.block_size - 1) / options_.block_size;
   if (blocks > options_.num_blocks) {
-    return WithReason(absl::InvalidArgumentError(absl::StrCat("prompt and max_tokens take ", blocks,
-                                                              " blocks of the KV cache, this worker has ",
-                                                              options_.num_blocks)),
-                      "NEVER_FITS");
+    return WithReason(
+        InvalidField("stopping.max_tokens",
+                     absl::StrCat("prompt and output take ", blocks,
+                                  " blocks of the KV cache, this worker has ", options_.num_blocks)),
+        "NEVER_FITS");
   }
   return absl::OkStatus();
 }

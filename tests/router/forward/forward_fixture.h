@@ -153,7 +153,7 @@ class ForwardFixture : public testing::Test {
     return response;
   }
 
-  const ReadyWorker ready_ = fakes::MakeReadyWorker();
+  ReadyWorker ready_ = fakes::MakeReadyWorker();
   fakes::FakeClock clock_;
   Cluster cluster_{hash::kPublicKey, clock_};
   LeastLoaded policy_;

@@ -61,6 +61,18 @@ TEST_F(ForwarderPredictionTest, AnotherNamespaceExpectsNothing) {
   EXPECT_THAT(metrics_.expected_hits(), ElementsAre(0));
 }
 
+// A worker would refuse what its pool cannot hold: each choice takes whole blocks of its own.
+TEST_F(ForwarderPredictionTest, AWorkerThatCannotHoldAllChoicesIsNotAsked) {
+  ready_.info.model.pool_tokens = 11 * 16;
+  AddWorkers(1);
+  prompt_.request.mutable_sampling()->set_n(10);
+  prompt_.request.mutable_stopping()->set_max_tokens(10);
+  StartAnother();
+  Start(prompt_);
+  EXPECT_EQ(InFlight(0), 2) << "2 blocks of the prompt and 10 more";
+  EXPECT_EQ(InFlight(1), 0);
+}
+
 TEST_F(ForwarderPredictionTest, TellsHowLateTheFirstTokenCame) {
   Start(prompt_);
   clock_.Advance(std::chrono::seconds(100));

@@ -68,9 +68,9 @@ TEST_F(PolicyTest, WorkersWithTooSmallAPoolAreNotChosen) {
   picture_.Add(0, 1);
   picture_.last().total_blocks = 4;
   picture_.Add(5, 2);
-  request_.max_tokens = 64;
+  request_.pool_tokens = 64;
   EXPECT_EQ(Chosen(least_loaded_.Pick(request_, picture_.Take())), 0);
-  request_.max_tokens = 65;
+  request_.pool_tokens = 65;
   EXPECT_EQ(Chosen(least_loaded_.Pick(request_, picture_.Take())), 1);
 }
 

@@ -73,6 +73,7 @@ TEST_F(DoorTest, RefusesWhatCanNeverFitWithBothNumbers) {
   const absl::Status status = Enter(40, 41);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ReasonOf(status), "NEVER_FITS");
+  EXPECT_EQ(FieldOf(status), "stopping.max_tokens");
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("21 blocks"), HasSubstr("20")));
 }
 
