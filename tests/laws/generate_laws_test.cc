@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/error.h"
 #include "common/text/utf8.h"
 #include "gtest/gtest.h"
 #include "tests/laws/law_rig.h"
@@ -334,6 +335,7 @@ TEST_F(GenerateLawsTest, TheDeadlineOfTheCallIsTheRequests) {
     ASSERT_TRUE(call->ended);
     ExpectLaws(call->heard);
     ++seen[call->heard.status.code()];
+    EXPECT_EQ(ReasonOf(call->heard.status), call->heard.status.ok() ? "" : "DEADLINE");
     if (timeout_ms <= 0) {
       EXPECT_TRUE(call->heard.messages.empty()) << "no compute at all";
       EXPECT_EQ(call->heard.status.code(), absl::StatusCode::kDeadlineExceeded);

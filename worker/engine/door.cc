@@ -84,11 +84,10 @@ absl::Status Door::CheckDeadline(const Request& request, Time now) const {
   const Duration wait = drain_.Wait(RequestsBefore(request.priority));
   const Duration service = drain_.Service(request.max_tokens);
   if (now + wait + service <= *request.deadline) return absl::OkStatus();
-  return WithReason(absl::DeadlineExceededError(absl::StrCat(
-                        "the deadline cannot be met: it is in ", Milliseconds(*request.deadline - now),
-                        " ms, the queue takes about ", Milliseconds(wait), " ms and the answer ",
-                        Milliseconds(service), " ms")),
-                    "DEADLINE");
+  return DeadlineExceeded(absl::StrCat("the deadline cannot be met: it is in ",
+                                       Milliseconds(*request.deadline - now), " ms, the queue takes about ",
+                                       Milliseconds(wait), " ms and the answer ", Milliseconds(service),
+                                       " ms"));
 }
 
 absl::Status Door::Enter(const Request& request, Time now) {

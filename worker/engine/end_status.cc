@@ -14,16 +14,18 @@ absl::Status StatusOf(EndReason reason) {
     case EndReason::kCancelled:
       return absl::CancelledError("the request was cancelled");
     case EndReason::kDeadline:
-      return absl::DeadlineExceededError("the deadline passed before the answer was complete");
+      return DeadlineExceeded("the deadline passed before the answer was complete");
     case EndReason::kError:
       break;
   }
   return absl::InternalError("the computation of this request failed");
 }
 
-absl::Status DeadlinePassed() {
-  return WithReason(absl::DeadlineExceededError("the deadline has passed"), "DEADLINE");
+absl::Status DeadlineExceeded(std::string_view message) {
+  return WithReason(absl::DeadlineExceededError({message.data(), message.size()}), "DEADLINE");
 }
+
+absl::Status DeadlinePassed() { return DeadlineExceeded("the deadline has passed"); }
 
 absl::Status ReaderStalled(Duration limit) {
   return WithReason(absl::CancelledError(absl::StrCat("the reader took nothing for ", FormatDuration(limit))),

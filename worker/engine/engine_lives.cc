@@ -90,8 +90,7 @@ void Engine::Impl::GiveUpLate(Time now) {
     choices.push_back(sequence);
     for (Sequence* choice : choices) {
       End(*choice, EndReason::kDeadline, now,
-          absl::DeadlineExceededError(
-              "the deadline cannot be met: what is left of it is less than an answer takes"));
+          DeadlineExceeded("the deadline cannot be met: what is left of it is less than an answer takes"));
     }
   }
 }

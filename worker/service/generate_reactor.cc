@@ -68,8 +68,7 @@ void GenerateReactor::OnWriteDone(bool ok) {
 void GenerateReactor::OnCancel() {
   // gRPC cancels a call at its deadline, too.
   if (deadline_.has_value() && context_.clock.Now() + kDeadlineSlack >= *deadline_) {
-    return generation_->Abort(engine::EndReason::kDeadline,
-                              absl::DeadlineExceededError("the deadline has passed"));
+    return generation_->Abort(engine::EndReason::kDeadline, engine::DeadlinePassed());
   }
   generation_->Abort(engine::EndReason::kCancelled, CallerLeft());
 }

@@ -1,6 +1,7 @@
 // Cancellation and deadlines, in every state.
 #include <chrono>
 
+#include "common/base/error.h"
 #include "gtest/gtest.h"
 #include "tests/worker/engine/engine_fixture.h"
 
@@ -116,6 +117,7 @@ TEST_F(EngineCancelTest, ADeadlineInTheQueueCostsNoCompute) {
   ASSERT_TRUE(SinkOf(waiting).ended());
   EXPECT_EQ(SinkOf(waiting).outcome().reason, EndReason::kDeadline);
   EXPECT_EQ(SinkOf(waiting).outcome().status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(ReasonOf(SinkOf(waiting).outcome().status), "DEADLINE");
   rig().RunAll();
   EXPECT_EQ(rig().runner.computed_tokens(), 4 + 19) << "only the other's";
 }

@@ -200,6 +200,7 @@ TEST(EngineChoicesTest, ALateRequestIsGivenUpAsAWholeWhileAnotherWaits) {
   for (int choice = 0; choice < 2; ++choice) {
     ASSERT_TRUE(SinkOf(late, choice).ended()) << choice;
     EXPECT_EQ(SinkOf(late, choice).outcome().reason, EndReason::kDeadline);
+    EXPECT_EQ(ReasonOf(SinkOf(late, choice).outcome().status), "DEADLINE");
   }
   rig.RunAll();
   EXPECT_EQ(SinkOf(other, 0).outcome().reason, EndReason::kLength);
