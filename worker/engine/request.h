@@ -31,7 +31,7 @@ struct Outcome {
   int32_t prompt_tokens = 0;
   int32_t cached_tokens = 0;      // of the prompt, found in the prefix cache when first admitted
   int32_t completion_tokens = 0;  // drawn and delivered, an end token included
-  Duration queue{};               // accepted to first scheduled
+  std::optional<Duration> queue;  // accepted to first scheduled, if it ever was
   Duration prefill{};             // first scheduled to first token
   Duration decode{};              // first to last token
   int32_t preemptions = 0;

@@ -150,7 +150,7 @@ Outcome Sequence::End(EndReason reason, absl::Status status, Time now) {
   outcome.prompt_tokens = num_prompt_tokens_;
   outcome.cached_tokens = num_cached_tokens_;
   outcome.completion_tokens = num_output_tokens();
-  outcome.queue = first_scheduled_.value_or(now) - arrival_;
+  if (first_scheduled_.has_value()) outcome.queue = *first_scheduled_ - arrival_;
   if (first_token_.has_value()) {
     outcome.prefill = *first_token_ - *first_scheduled_;
     outcome.decode = *last_token_ - *first_token_;

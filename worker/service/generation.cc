@@ -301,7 +301,7 @@ void Generation::SayTotal(const engine::Outcome& total, v1::GenerateResponse& re
   usage.set_cached_tokens(total.cached_tokens);
   usage.set_completion_tokens(total.completion_tokens);
   v1::Timings& timings = *response.mutable_timings();
-  *timings.mutable_queue() = api::ToProto(total.queue);
+  if (total.queue.has_value()) *timings.mutable_queue() = api::ToProto(*total.queue);
   *timings.mutable_prefill() = api::ToProto(total.prefill);
   *timings.mutable_decode() = api::ToProto(total.decode);
   timings.set_preemptions(total.preemptions);

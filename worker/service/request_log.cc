@@ -42,16 +42,16 @@ std::string_view NameOf(engine::EndReason reason) {
 
 void LogEnd(SequenceId id, std::string_view request_id, const engine::Outcome& outcome, Duration total) {
   const bool failed = outcome.reason == engine::EndReason::kError;
-  LogEvent(failed ? spdlog::level::warn : spdlog::level::info, "request end")
-      .With("sequence", ToInt(id))
+  LogEvent event(failed ? spdlog::level::warn : spdlog::level::info, "request end");
+  event.With("sequence", ToInt(id))
       .With("request_id", SafeLabel(request_id))
       .With("outcome", NameOf(outcome.reason))
       .With("reason", ReasonOf(outcome.status))
       .With("prompt_tokens", outcome.prompt_tokens)
       .With("cached_tokens", outcome.cached_tokens)
-      .With("completion_tokens", outcome.completion_tokens)
-      .With("queue_ms", Ms(outcome.queue))
-      .With("prefill_ms", Ms(outcome.prefill))
+      .With("completion_tokens", outcome.completion_tokens);
+  if (outcome.queue.has_value()) event.With("queue_ms", Ms(*outcome.queue));
+  event.With("prefill_ms", Ms(outcome.prefill))
       .With("decode_ms", Ms(outcome.decode))
       .With("total_ms", Ms(total))
       .With("preemptions", outcome.preemptions)

@@ -102,8 +102,8 @@ void WorkerMetrics::OnDelivered(int32_t tokens) { generated_tokens_.Add(tokens);
 
 void WorkerMetrics::OnEnded(const engine::Outcome& outcome, Duration total) {
   ends_.find(NameOf(outcome.reason))->second.Add();
-  queue_.Observe(Seconds(outcome.queue));
   // Whoever ended before has no such part.
+  if (outcome.queue.has_value()) queue_.Observe(Seconds(*outcome.queue));
   if (outcome.completion_tokens > 0) {
     prefill_.Observe(Seconds(outcome.prefill));
     decode_.Observe(Seconds(outcome.decode));

@@ -123,10 +123,10 @@ TEST_F(SequenceTest, OutcomeCountsAndTimes) {
   EXPECT_EQ(outcome.recomputed_tokens, 5);
 }
 
-TEST_F(SequenceTest, OneThatNeverRanOnlyQueued) {
+TEST_F(SequenceTest, OneThatNeverRanHasNoTimeToItsStart) {
   Sequence sequence = Make(5, 10);
   const Outcome outcome = sequence.End(EndReason::kDeadline, absl::DeadlineExceededError(""), At(8));
-  EXPECT_EQ(outcome.queue, milliseconds(8));
+  EXPECT_EQ(outcome.queue, std::nullopt);
   EXPECT_EQ(outcome.prefill, Duration{});
   EXPECT_EQ(outcome.decode, Duration{});
 }

@@ -74,6 +74,18 @@ TEST(WorkerMetricsTest, CountsAStepByItsParts) {
   }
 }
 
+TEST(WorkerMetricsTest, WhoWasNeverScheduledWaitedForNothing) {
+  metrics::Exporter exporter;
+  WorkerMetrics worker(exporter, "m");
+  engine::Outcome outcome;
+  outcome.reason = engine::EndReason::kDeadline;
+  worker.OnEnded(outcome, std::chrono::seconds(30));
+  EXPECT_TRUE(Has(exporter.Text(), "qanat_worker_queue_duration_seconds_count{model=\"m\"} 0\n"));
+  outcome.queue = std::chrono::seconds(1);
+  worker.OnEnded(outcome, std::chrono::seconds(30));
+  EXPECT_TRUE(Has(exporter.Text(), "qanat_worker_queue_duration_seconds_sum{model=\"m\"} 1\n"));
+}
+
 TEST(WorkerMetricsTest, RefusalsCountUnderTheContractsReasons) {
   EXPECT_EQ(RefusalLabel(WithReason(absl::ResourceExhaustedError(""), "QUEUE_FULL")), "queue_full");
   EXPECT_EQ(RefusalLabel(WithReason(absl::ResourceExhaustedError(""), "TOKENS_FULL")), "tokens_full");
