@@ -210,7 +210,7 @@ bool Stream::StartAttempt(Chosen chosen) {
       cancel = cancelled_;
     }
   }
-  parts_.metrics.OnDispatch(worker, prompt_tokens_, chosen.route.hit_tokens);
+  parts_.metrics.OnDispatch(worker);
   if (cancel) link->Cancel(*id);
   // The caller may have asked for it before the call had a name.
   TellPaused();
@@ -243,8 +243,8 @@ void Stream::OnResponse(int number, v1::GenerateResponse response) {
   {
     MutexLock lock(mu_);
     if (number != attempt_ || !dispatch_.has_value()) return;
-    if (!passed_on_) first_token = parts_.clock.Now() - chosen_at_;
     accepted_ = passed_on_ = true;
+    if (tokens > 0 && !std::exchange(has_tokens_, true)) first_token = parts_.clock.Now() - chosen_at_;
     worker = dispatch_->address;
     expected = expected_;
     const size_t index = static_cast<size_t>(response.index());
@@ -254,12 +254,14 @@ void Stream::OnResponse(int number, v1::GenerateResponse response) {
     }
   }
   parts_.metrics.OnRelayed(tokens);
-  if (first_token.has_value()) {
+  if (first_token.has_value() && call_.request.output().delivery() != v1::DELIVERY_FINAL_ONLY) {
     const std::chrono::duration<double, std::milli> expected_ttft(expected.ttft_ms);
     parts_.metrics.OnFirstToken(*first_token - std::chrono::duration_cast<Duration>(expected_ttft));
   }
   if (response.has_usage()) {
-    parts_.metrics.OnCachedTokens(worker, response.usage().cached_tokens());
+    parts_.metrics.OnHits(worker, {.prompt = prompt_tokens_,
+                                   .expected = expected.hit_tokens,
+                                   .found = response.usage().cached_tokens()});
     LogOutcome(worker, expected, response.usage().cached_tokens());
   }
   // Its name among us: the worker does not know it.

@@ -101,7 +101,8 @@ class Stream final : public ForwardedStream, public std::enable_shared_from_this
   int losses_ GUARDED_BY(mu_) = 0;     // attempts whose worker was lost
   int redirects_ GUARDED_BY(mu_) = 0;  // attempts that were not taken
   bool accepted_ GUARDED_BY(mu_) = false;
-  bool passed_on_ GUARDED_BY(mu_) = false;  // a response reached the sink
+  bool passed_on_ GUARDED_BY(mu_) = false;   // a response reached the sink
+  bool has_tokens_ GUARDED_BY(mu_) = false;  // one with tokens did
   bool cancelled_ GUARDED_BY(mu_) = false;
   bool paused_ GUARDED_BY(mu_) = false;       // the caller takes nothing for now
   bool told_paused_ GUARDED_BY(mu_) = false;  // what the current attempt's worker was told

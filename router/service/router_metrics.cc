@@ -110,12 +110,7 @@ void RouterMetrics::OnDecision(std::string_view outcome, Duration took) {
   if (const auto found = outcomes_.find(outcome); found != outcomes_.end()) found->second.Add();
 }
 
-void RouterMetrics::OnDispatch(const std::string& worker, int32_t prompt_tokens, int32_t hit_tokens) {
-  WorkerSeries series = OfWorker(worker);
-  series.dispatches.Add();
-  series.expected_hit_tokens.Add(hit_tokens);
-  prompt_tokens_.Add(prompt_tokens);
-}
+void RouterMetrics::OnDispatch(const std::string& worker) { OfWorker(worker).dispatches.Add(); }
 
 void RouterMetrics::OnRedirect(std::string_view reason) {
   if (const auto found = redirects_.find(reason); found != redirects_.end()) found->second.Add();
@@ -126,8 +121,11 @@ void RouterMetrics::OnRelayed(int32_t tokens) {
   relayed_tokens_.Add(tokens);
 }
 
-void RouterMetrics::OnCachedTokens(const std::string& worker, int32_t tokens) {
-  OfWorker(worker).hit_tokens.Add(tokens);
+void RouterMetrics::OnHits(const std::string& worker, const PromptHits& hits) {
+  WorkerSeries series = OfWorker(worker);
+  series.expected_hit_tokens.Add(hits.expected);
+  series.hit_tokens.Add(hits.found);
+  prompt_tokens_.Add(hits.prompt);
 }
 
 void RouterMetrics::OnRequestEnd(const std::string& model, const absl::Status& status, bool answered) {

@@ -51,12 +51,11 @@ class RouterMetrics final : public ForwardMetrics {
   QueueSeries OfQueue(api::Priority priority) const { return queues_[static_cast<size_t>(priority)]; }
 
   void OnDecision(std::string_view outcome, Duration took) override EXCLUDES(mu_);
-  void OnDispatch(const std::string& worker, int32_t prompt_tokens, int32_t hit_tokens) override
-      EXCLUDES(mu_);
+  void OnDispatch(const std::string& worker) override EXCLUDES(mu_);
   void OnRedirect(std::string_view reason) override;
   void OnFirstToken(Duration late) override { ttft_error_.Observe(Seconds(late)); }
   void OnRelayed(int32_t tokens) override;
-  void OnCachedTokens(const std::string& worker, int32_t tokens) override EXCLUDES(mu_);
+  void OnHits(const std::string& worker, const PromptHits& hits) override EXCLUDES(mu_);
   void OnRelayCpu(Duration cpu) { relay_cpu_.Add(Seconds(cpu)); }
 
   // The end of a call of `model`; empty: it named none that is served. `answered`: a response was sent

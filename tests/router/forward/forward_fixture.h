@@ -56,10 +56,9 @@ class RecordingForwardMetrics final : public ForwardMetrics {
     MutexLock lock(mu_);
     outcomes_.emplace_back(outcome);
   }
-  void OnDispatch(const std::string& worker, int32_t prompt_tokens, int32_t hit_tokens) override {
+  void OnDispatch(const std::string& worker) override {
     MutexLock lock(mu_);
-    expected_hits_.push_back(hit_tokens);
-    dispatches_.emplace_back(worker, prompt_tokens);
+    dispatches_.push_back(worker);
   }
   void OnRedirect(std::string_view reason) override {
     MutexLock lock(mu_);
@@ -73,22 +72,18 @@ class RecordingForwardMetrics final : public ForwardMetrics {
     MutexLock lock(mu_);
     relayed_ += tokens;
   }
-  void OnCachedTokens(const std::string& worker, int32_t tokens) override {
+  void OnHits(const std::string& worker, const PromptHits& hits) override {
     MutexLock lock(mu_);
-    cached_.emplace_back(worker, tokens);
+    hits_.emplace_back(worker, hits);
   }
 
   std::vector<std::string> outcomes() const {
     MutexLock lock(mu_);
     return outcomes_;
   }
-  std::vector<std::pair<std::string, int32_t>> dispatches() const {
+  std::vector<std::string> dispatches() const {
     MutexLock lock(mu_);
     return dispatches_;
-  }
-  std::vector<int32_t> expected_hits() const {
-    MutexLock lock(mu_);
-    return expected_hits_;
   }
   std::vector<std::string> redirects() const {
     MutexLock lock(mu_);
@@ -98,9 +93,9 @@ class RecordingForwardMetrics final : public ForwardMetrics {
     MutexLock lock(mu_);
     return late_;
   }
-  std::vector<std::pair<std::string, int32_t>> cached() const {
+  std::vector<std::pair<std::string, PromptHits>> hits() const {
     MutexLock lock(mu_);
-    return cached_;
+    return hits_;
   }
   int relayed() const {
     MutexLock lock(mu_);
@@ -111,10 +106,9 @@ class RecordingForwardMetrics final : public ForwardMetrics {
   mutable Mutex mu_;
   std::vector<std::string> outcomes_ GUARDED_BY(mu_);
   std::vector<std::string> redirects_ GUARDED_BY(mu_);
-  std::vector<std::pair<std::string, int32_t>> dispatches_ GUARDED_BY(mu_);
-  std::vector<int32_t> expected_hits_ GUARDED_BY(mu_);
+  std::vector<std::string> dispatches_ GUARDED_BY(mu_);
   std::vector<Duration> late_ GUARDED_BY(mu_);
-  std::vector<std::pair<std::string, int32_t>> cached_ GUARDED_BY(mu_);
+  std::vector<std::pair<std::string, PromptHits>> hits_ GUARDED_BY(mu_);
   int relayed_ GUARDED_BY(mu_) = 0;
 };
 

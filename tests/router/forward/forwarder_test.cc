@@ -15,7 +15,6 @@ namespace qanat::router {
 namespace {
 
 using testing::ElementsAre;
-using testing::Pair;
 
 using ForwarderTest = CallerFixture;
 
@@ -48,8 +47,7 @@ TEST_F(ForwarderTest, CarriesARequestToAWorkerAndTheAnswerBack) {
   EXPECT_THAT(sink_->ends(), ElementsAre(absl::OkStatus()));
   EXPECT_EQ(InFlight(0), 0);
   EXPECT_THAT(metrics_.outcomes(), ElementsAre("route"));
-  EXPECT_THAT(metrics_.dispatches(), ElementsAre(Pair("w0", 3)));
-  EXPECT_THAT(metrics_.cached(), ElementsAre(Pair("w0", 16)));
+  EXPECT_THAT(metrics_.dispatches(), ElementsAre("w0"));
   EXPECT_EQ(metrics_.relayed(), 3);
 }
 
