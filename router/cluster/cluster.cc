@@ -45,6 +45,13 @@ std::string_view WhyDoubted(Doubt doubt) {
 // Slots of the index that one tick looks at for blocks of workers that left.
 constexpr int64_t kSweepSlots = 1 << 16;
 
+// A count that should stay 0 is logged when it has doubled since: often enough to be seen, never a flood.
+bool HasDoubled(int64_t count, int64_t& logged) {
+  if (count == 0 || count < 2 * logged) return false;
+  logged = count;
+  return true;
+}
+
 }  // namespace
 
 Cluster::Cluster(const hash::HashKey& hash_key, const Clock& clock, std::function<void()> on_change)
@@ -107,6 +114,23 @@ void Cluster::Tick() {
     UpdateTrust(*member);
   }
   index_.Sweep(kSweepSlots);
+  LogSurprises();
+}
+
+void Cluster::LogSurprises() {
+  const int64_t not_closed = index_.not_closed();
+  const int64_t refused = pending_.refused();
+  bool log_not_closed = false;
+  bool log_refused = false;
+  {
+    MutexLock lock(mu_);
+    log_not_closed = HasDoubled(not_closed, logged_not_closed_);
+    log_refused = HasDoubled(refused, logged_refused_);
+  }
+  if (log_not_closed) {
+    spdlog::warn("prompts that met a block without its parent in a worker's cache: {}", not_closed);
+  }
+  if (log_refused) spdlog::warn("blocks under way that were not credited for want of room: {}", refused);
 }
 
 std::optional<Dispatch> Cluster::TryDispatch(WorkerId id, int64_t tokens,

@@ -1,6 +1,7 @@
 // The workers that this router knows.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -61,8 +62,8 @@ class Cluster {
   // Over all workers, ever.
   int64_t Resyncs(ResyncCause cause) const EXCLUDES(mu_);
 
-  // What time alone brings: workers that fall silent, blocks of lost ones that are forgotten. To be called
-  // every kTick.
+  // What time alone brings: workers that fall silent, blocks of lost ones that are forgotten. Logs what the
+  // index and the credits counted that should not be. To be called every kTick.
   void Tick() EXCLUDES(mu_);
   static constexpr Duration kTick = std::chrono::milliseconds(50);
 
@@ -112,6 +113,7 @@ class Cluster {
   void UpdateHolder(Member& member) EXCLUDES(mu_);
   // Ready or suspect, as the watch says.
   void UpdateTrust(Member& member) EXCLUDES(mu_);
+  void LogSurprises() EXCLUDES(mu_);
   std::vector<Member*> Members() const EXCLUDES(mu_);
   // The one object for the worker's model, or FAILED_PRECONDITION when its id means another model now.
   absl::StatusOr<std::shared_ptr<const Model>> FindOrMakeModel(const ReadyWorker& worker) const REQUIRES(mu_);
@@ -128,6 +130,9 @@ class Cluster {
 
   mutable Mutex mu_;  // before the ledger's and the watches'
   bool closing_ GUARDED_BY(mu_) = false;
+  // When they were logged last.
+  int64_t logged_not_closed_ GUARDED_BY(mu_) = 0;
+  int64_t logged_refused_ GUARDED_BY(mu_) = 0;
   std::vector<std::unique_ptr<Member>> members_ GUARDED_BY(mu_);
   // Immutable once published, shared with snapshots; parallel to members_.
   std::shared_ptr<const std::vector<Worker>> workers_ GUARDED_BY(mu_) =

@@ -223,7 +223,6 @@ IndexStats Index::Stats() const {
   stats.bytes += static_cast<int64_t>(sets_.Bytes());
   stats.stored = stored_.load(std::memory_order_relaxed);
   stats.removed = removed_.load(std::memory_order_relaxed);
-  stats.not_closed = not_closed_.load(std::memory_order_relaxed);
   return stats;
 }
 

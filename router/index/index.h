@@ -21,10 +21,9 @@ namespace qanat::router {
 
 struct IndexStats {
   int64_t distinct_blocks = 0;
-  int64_t bytes = 0;       // of tables and sets
-  int64_t stored = 0;      // blocks that holders gained, ever
-  int64_t removed = 0;     // and lost, by Remove
-  int64_t not_closed = 0;  // matches of a sample that met a block without its parent
+  int64_t bytes = 0;    // of tables and sets
+  int64_t stored = 0;   // blocks that holders gained, ever
+  int64_t removed = 0;  // and lost, by Remove
 };
 
 // What: for each holder, a set of one worker's resident blocks as its Watch told them, which blocks it has.
@@ -69,6 +68,8 @@ class Index {
   static constexpr uint64_t kSample = 32;
 
   IndexStats Stats() const;
+  // Matches of the sample that met a block without its parent, ever.
+  int64_t not_closed() const { return not_closed_.load(std::memory_order_relaxed); }
   // Checks every shard's; for tests and debug builds.
   void CheckInvariants() const;
 

@@ -22,7 +22,7 @@ PendingCredits::Guard PendingCredits::Credit(WorkerId worker, absl::Span<const B
     const Key key(blocks[i], worker);
     if (shard.counts.size() >= most_in_shard_ && !shard.counts.contains(key)) {
       // Not those behind either: who has a block has its parents.
-      shard.refused += static_cast<int64_t>(blocks.size() - i);
+      refused_.fetch_add(static_cast<int64_t>(blocks.size() - i), std::memory_order_relaxed);
       break;
     }
     ++shard.counts[key];
@@ -55,15 +55,6 @@ int64_t PendingCredits::entries() const {
     entries += static_cast<int64_t>(shard.counts.size());
   }
   return entries;
-}
-
-int64_t PendingCredits::refused() const {
-  int64_t refused = 0;
-  for (const Shard& shard : shards_) {
-    MutexLock lock(shard.mu);
-    refused += shard.refused;
-  }
-  return refused;
 }
 
 bool PendingCredits::Has(WorkerId worker, BlockHash hash) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -66,7 +67,7 @@ class PendingCredits {
 
   int64_t entries() const;
   // Blocks that were not credited for want of room, ever.
-  int64_t refused() const;
+  int64_t refused() const { return refused_.load(std::memory_order_relaxed); }
 
  private:
   static constexpr size_t kShards = 16;
@@ -74,7 +75,6 @@ class PendingCredits {
   struct alignas(64) Shard {
     mutable Mutex mu;
     absl::flat_hash_map<Key, int32_t> counts GUARDED_BY(mu);
-    int64_t refused GUARDED_BY(mu) = 0;
   };
 
   static size_t ShardOf(hash::BlockHash hash) { return hash::Mix(hash) % kShards; }
@@ -83,6 +83,7 @@ class PendingCredits {
 
   const size_t most_in_shard_;
   std::array<Shard, kShards> shards_;
+  std::atomic<int64_t> refused_{0};
 };
 
 }  // namespace qanat::router

@@ -163,7 +163,7 @@ TEST_F(IndexTest, ABlockWithoutItsParentIsNoticedAndCountedBlockByBlock) {
     index_.Remove(a, Hashes{prompt[hole]});
     const int32_t depth = Match(prompt, {a})[0];
     EXPECT_TRUE(depth == static_cast<int32_t>(hole) || depth == 40) << depth;
-    if (index_.Stats().not_closed > 0) {
+    if (index_.not_closed() > 0) {
       EXPECT_EQ(depth, static_cast<int32_t>(hole));
       return;
     }

@@ -109,7 +109,7 @@ TEST_P(IndexTwinTest, Agree) {
   }
   index_.CheckInvariants();
   EXPECT_EQ(index_.Stats().distinct_blocks, static_cast<int64_t>(twin_.Distinct()));
-  EXPECT_EQ(index_.Stats().not_closed, 0);
+  EXPECT_EQ(index_.not_closed(), 0);
   for (const auto& [id, set] : twin_.sets) {
     hash::Residency expected;
     for (BlockHash block : set) expected.Add(block);
