@@ -135,13 +135,22 @@ void Cluster::LogSurprises() {
 
 std::optional<Dispatch> Cluster::TryDispatch(WorkerId id, int64_t tokens,
                                              absl::Span<const hash::BlockHash> blocks, int32_t choices) {
-  MutexLock lock(mu_);
-  const Worker& worker = workers_->at(ToIndex(id));
-  if (!TakesCalls(worker.state)) return std::nullopt;
+  std::optional<Dispatch> dispatch;
+  std::optional<HolderId> holder;
+  {
+    MutexLock lock(mu_);
+    const Worker& worker = workers_->at(ToIndex(id));
+    if (!TakesCalls(worker.state)) return std::nullopt;
+    holder = worker.holder;
+    dispatch.emplace(
+        Dispatch{ledger_.Take(id, tokens, choices), {}, &members_[ToIndex(id)]->link(), worker.address});
+  }
+  // Not under the lock: a long prompt has thousands of blocks. A holder that is closed meanwhile has none of
+  // them, so that more is credited than the worker lacks, which is what a lost cache means.
   int32_t depth = 0;
-  if (worker.holder.has_value()) index_.Match(blocks, {*worker.holder}, absl::MakeSpan(&depth, 1));
-  return Dispatch{ledger_.Take(id, tokens, choices), pending_.Credit(id, blocks.subspan(depth)),
-                  &members_[ToIndex(id)]->link(), worker.address};
+  if (holder.has_value()) index_.Match(blocks, {*holder}, absl::MakeSpan(&depth, 1));
+  dispatch->credit = pending_.Credit(id, blocks.subspan(depth));
+  return dispatch;
 }
 
 void Cluster::End(Dispatch dispatch, uint64_t load_version) {
