@@ -16,6 +16,7 @@
 #include "common/metrics/exporter.h"
 #include "common/rpc/server.h"
 #include "common/rpc/signals.h"
+#include "common/rpc/stall_sweeper.h"
 #include "router/admission/admission.h"
 #include "router/cluster/cluster.h"
 #include "router/cluster/ticker.h"
@@ -35,6 +36,8 @@ namespace {
 
 // How long open calls may go on after SIGTERM.
 constexpr Duration kDrainLimit = std::chrono::seconds(30);
+// How long a caller may take nothing of what is written to him; a worker waits as long by default.
+constexpr Duration kStallLimit = std::chrono::seconds(30);
 // Prompts that wait for a thread of the text pool.
 constexpr size_t kTextQueue = 4096;
 
@@ -49,8 +52,10 @@ class Router {
         admission_(flags.admission),
         forwarder_(cluster_, *policy_, clock_, metrics_, hash_key),
         text_pool_(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), kTextQueue),
-        parts_{cluster_, admission_, forwarder_, text_pool_,
-               metrics_, clock_,     hash_key,   [this] { return random_.Draw(); }},
+        stall_sweeper_(kStallLimit, clock_),
+        parts_{cluster_,   admission_,     forwarder_,
+               text_pool_, stall_sweeper_, metrics_,
+               clock_,     hash_key,       [this] { return random_.Draw(); }},
         inference_(parts_),
         models_(cluster_),
         cluster_service_(cluster_) {}
@@ -108,6 +113,7 @@ class Router {
   Admission admission_;
   Forwarder forwarder_;
   TaskPool text_pool_;
+  rpc::StallSweeper stall_sweeper_;
   ServiceParts parts_;
   InferenceService inference_;
   ModelService models_;

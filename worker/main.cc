@@ -24,6 +24,7 @@
 #include "common/metrics/exporter.h"
 #include "common/rpc/server.h"
 #include "common/rpc/signals.h"
+#include "common/rpc/stall_sweeper.h"
 #include "common/text/chat_template.h"
 #include "common/text/tokenizer.h"
 #include "worker/backend/cpu_backend.h"
@@ -37,7 +38,6 @@
 #include "worker/service/inference_service.h"
 #include "worker/service/load_report.h"
 #include "worker/service/service_context.h"
-#include "worker/service/stall_sweeper.h"
 #include "worker/service/watch/state_publisher.h"
 #include "worker/service/worker_service.h"
 #include "worker/sim/sim_model_runner.h"
@@ -280,7 +280,7 @@ class Worker {
   engine::Engine engine_;
   service::EngineLoop loop_;
   service::LiveGenerations live_;
-  service::StallSweeper stall_sweeper_;
+  rpc::StallSweeper stall_sweeper_;
   TaskPool text_pool_;
   TaskPool stream_pool_;
   const service::ServiceContext context_;

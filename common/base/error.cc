@@ -4,6 +4,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/units.h"
 
 namespace qanat {
 namespace {
@@ -46,6 +47,11 @@ absl::Status WithReason(absl::Status status, std::string_view reason) {
 absl::Status WithRetryAfter(absl::Status status, std::chrono::milliseconds after) {
   status.SetPayload(kRetryUrl, absl::Cord(absl::StrCat(after.count())));
   return status;
+}
+
+absl::Status ReaderStalled(Duration limit) {
+  return WithReason(absl::CancelledError(absl::StrCat("the reader took nothing for ", FormatDuration(limit))),
+                    "READER_STALLED");
 }
 
 std::string FieldOf(const absl::Status& status) { return Payload(status, kFieldUrl); }

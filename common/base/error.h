@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "common/base/clock.h"
 
 namespace qanat {
 
@@ -21,6 +22,9 @@ absl::Status UnhonouredField(std::string_view field);
 // `reason` in UPPER_SNAKE_CASE, e.g. "QUEUE_FULL".
 absl::Status WithReason(absl::Status status, std::string_view reason);
 absl::Status WithRetryAfter(absl::Status status, std::chrono::milliseconds after);
+
+// CANCELLED, reason READER_STALLED: the reader took nothing for `limit`.
+absl::Status ReaderStalled(Duration limit);
 
 // Empty or unset where `status` carries none.
 std::string FieldOf(const absl::Status& status);

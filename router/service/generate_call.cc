@@ -26,15 +26,20 @@ double Milliseconds(Duration duration) { return Seconds(duration) * 1e3; }
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerateCall::Start(
     const ServiceParts& parts, const grpc::CallbackServerContext& context,
     const v1::GenerateRequest& request) {
-  const auto call = std::make_shared<GenerateCall>(parts, rpc::DeadlineOf(context, parts.clock), request);
+  const auto call = std::make_shared<GenerateCall>(parts, context, request);
   call->self_ = call;
+  parts.stall_sweeper.Add(call);
   if (absl::Status status = call->Admit(); !status.ok()) call->OnPrepared(status);
   return call.get();
 }
 
-GenerateCall::GenerateCall(const ServiceParts& parts, std::optional<Time> deadline,
+GenerateCall::GenerateCall(const ServiceParts& parts, const grpc::CallbackServerContext& context,
                            const v1::GenerateRequest& request)
-    : parts_(parts), received_(parts.clock.Now()), deadline_(deadline), request_(request) {}
+    : parts_(parts),
+      received_(parts.clock.Now()),
+      deadline_(rpc::DeadlineOf(context, parts.clock)),
+      request_(request),
+      gate_(context) {}
 
 absl::Status GenerateCall::Admit() {
   QANAT_ASSIGN_OR_RETURN(ticket_, parts_.admission.Enter(static_cast<int64_t>(request_.ByteSizeLong())));
@@ -129,11 +134,11 @@ void GenerateCall::OnWriteDone(bool ok) {
   Next next;
   {
     MutexLock lock(mu_);
-    writing_ = false;
+    gate_.End();
     next = Advance();
   }
   Do(next);
-  if (!ok) return Abandon();
+  if (!ok) return Abandon(Left());
   ThrottleWorker();
 }
 
@@ -162,7 +167,18 @@ void GenerateCall::ThrottleWorker() {
 
 bool GenerateCall::WantsPause() const { return outbox_.bytes() > (paused_ ? kLittleBytes : kMuchBytes); }
 
-void GenerateCall::Abandon() {
+absl::Status GenerateCall::Left() const {
+  const bool late = deadline_.has_value() && parts_.clock.Now() >= *deadline_;
+  return late ? absl::DeadlineExceededError("the deadline passed") : absl::CancelledError("the caller left");
+}
+
+void GenerateCall::EndIfStalled(Time time) {
+  if (!gate_.BeganBefore(time)) return;
+  Abandon(ReaderStalled(parts_.stall_sweeper.limit()));
+  gate_.Cancel();
+}
+
+void GenerateCall::Abandon(const absl::Status& why) {
   std::shared_ptr<ForwardedStream> stream;
   Next next;
   {
@@ -170,11 +186,8 @@ void GenerateCall::Abandon() {
     if (std::exchange(abandoned_, true)) return;
     stream = stream_;
     outbox_ = Outbox();
-    if (!end_.has_value()) {
-      const bool late = deadline_.has_value() && parts_.clock.Now() >= *deadline_;
-      end_ =
-          late ? absl::DeadlineExceededError("the deadline passed") : absl::CancelledError("the caller left");
-    }
+    // An answer that is complete, but was not taken, is none.
+    if (!end_.has_value() || end_->ok()) end_ = why;
     next = Advance();
   }
   if (stream != nullptr) stream->Cancel();
@@ -182,15 +195,13 @@ void GenerateCall::Abandon() {
 }
 
 GenerateCall::Next GenerateCall::Advance() {
-  if (preparing_ || writing_ || finished_) return Next::kNothing;
-  if (!outbox_.empty()) {
-    outgoing_ = outbox_.Pop();
-    writing_ = true;
-    return Next::kWrite;
-  }
-  if (!end_.has_value()) return Next::kNothing;
-  finished_ = true;
-  return Next::kFinish;
+  if (preparing_ || finished_ || !gate_.MayWrite()) return Next::kNothing;
+  finished_ = outbox_.empty() && end_.has_value();
+  if (outbox_.empty() && !finished_) return Next::kNothing;
+  gate_.Begin(parts_.clock.Now(), /*drain_after=*/false);
+  if (finished_) return Next::kFinish;
+  outgoing_ = outbox_.Pop();
+  return Next::kWrite;
 }
 
 // Outside the lock: at most one thread at a time was told to do something.
@@ -229,6 +240,8 @@ void GenerateCall::Observe(const v1::GenerateResponse& response, int32_t tokens)
 
 void GenerateCall::OnDone() {
   const std::shared_ptr<GenerateCall> self = std::move(self_);
+  gate_.Close();
+  parts_.stall_sweeper.Remove(this);
   ticket_.reset();
   const Duration took = parts_.clock.Now() - received_;
   absl::Status end;

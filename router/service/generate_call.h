@@ -11,6 +11,8 @@
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/rpc/stall_sweeper.h"
+#include "common/rpc/write_gate.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 #include "qanat/v1/inference.pb.h"
@@ -28,15 +30,19 @@ namespace qanat::router {
 //
 // Invariants: (1) one write at a time, none after Finish; (2) Finish once, when nothing is being written;
 // (3) neither while it is being prepared, which has the members without a lock to itself; (4) when the caller
-// is gone the stream is cancelled at once and what it still brings is dropped.
-class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>, public StreamSink {
+// is gone, or takes nothing for the stall limit, the stream is cancelled at once and what it still brings is
+// dropped.
+class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>,
+                           public StreamSink,
+                           public rpc::WritingStream {
  public:
   // The reactor of a new call.
   static grpc::ServerWriteReactor<v1::GenerateResponse>* Start(const ServiceParts& parts,
                                                                const grpc::CallbackServerContext& context,
                                                                const v1::GenerateRequest& request);
 
-  GenerateCall(const ServiceParts& parts, std::optional<Time> deadline, const v1::GenerateRequest& request);
+  GenerateCall(const ServiceParts& parts, const grpc::CallbackServerContext& context,
+               const v1::GenerateRequest& request);
 
  private:
   // Checks, admits, and hands the rest to the text pool.
@@ -51,11 +57,14 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   void OnResponse(v1::GenerateResponse response, int32_t tokens) override EXCLUDES(mu_);
   void OnEnd(const absl::Status& status) override EXCLUDES(mu_);
   void OnWriteDone(bool ok) override EXCLUDES(mu_);
-  void OnCancel() override { Abandon(); }
+  void OnCancel() override { Abandon(Left()); }
+  void EndIfStalled(Time time) override EXCLUDES(mu_);
   void OnDone() override;
 
+  // Why a call ends that its caller does not wait for.
+  absl::Status Left() const;
   // The caller does not listen any more.
-  void Abandon() EXCLUDES(mu_);
+  void Abandon(const absl::Status& why) EXCLUDES(mu_);
   // Tells the worker when the caller has much to read, and when he has little again.
   void ThrottleWorker() EXCLUDES(mu_);
   bool WantsPause() const REQUIRES(mu_);
@@ -76,6 +85,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   bool queued_ = false;  // in the metrics of the queue
   int32_t prompt_tokens_ = 0;
   v1::GenerateResponse outgoing_;  // of the write under way
+  rpc::WriteGate gate_;            // of that write, or of the end
 
   Mutex mu_;
   Outbox outbox_ GUARDED_BY(mu_);
@@ -85,7 +95,6 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   bool abandoned_ GUARDED_BY(mu_) = false;
   bool paused_ GUARDED_BY(mu_) = false;   // the worker was told to pause
   bool telling_ GUARDED_BY(mu_) = false;  // it is being told
-  bool writing_ GUARDED_BY(mu_) = false;
   bool finished_ GUARDED_BY(mu_) = false;
   std::optional<Time> first_token_ GUARDED_BY(mu_);
   std::optional<Time> last_token_ GUARDED_BY(mu_);

@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 #include "common/base/task_pool.h"
 #include "common/hash/block_hash.h"
+#include "common/rpc/stall_sweeper.h"
 #include "router/admission/admission.h"
 #include "router/cluster/cluster.h"
 #include "router/forward/forwarder.h"
@@ -20,6 +21,7 @@ struct ServiceParts {
   Admission& admission;
   Forwarder& forwarder;
   TaskPool& text_pool;  // encoding and decoding; never in a gRPC reaction
+  rpc::StallSweeper& stall_sweeper;
   RouterMetrics& metrics;
   const Clock& clock;
   hash::HashKey hash_key;               // of the namespaces

@@ -100,7 +100,7 @@ class LawRig {
   std::unique_ptr<engine::Engine> engine;
   const api::WorkerInfo info;
   LiveGenerations live;
-  StallSweeper stall_sweeper;  // has nothing to sweep
+  rpc::StallSweeper stall_sweeper;  // has nothing to sweep
   uint64_t drawn_seed = 1'000'000;
   TaskPool text_pool;
   TaskPool stream_pool;

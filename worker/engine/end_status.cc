@@ -1,8 +1,6 @@
 #include "worker/engine/end_status.h"
 
-#include "absl/strings/str_cat.h"
 #include "common/base/error.h"
-#include "common/base/units.h"
 
 namespace qanat::engine {
 
@@ -26,10 +24,5 @@ absl::Status DeadlineExceeded(std::string_view message) {
 }
 
 absl::Status DeadlinePassed() { return DeadlineExceeded("the deadline has passed"); }
-
-absl::Status ReaderStalled(Duration limit) {
-  return WithReason(absl::CancelledError(absl::StrCat("the reader took nothing for ", FormatDuration(limit))),
-                    "READER_STALLED");
-}
 
 }  // namespace qanat::engine

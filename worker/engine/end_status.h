@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "common/base/clock.h"
 #include "worker/engine/request.h"
 
 namespace qanat::engine {
@@ -16,8 +15,5 @@ absl::Status StatusOf(EndReason reason);
 absl::Status DeadlineExceeded(std::string_view message);
 // The same: it passed, and there is no more to say.
 absl::Status DeadlinePassed();
-
-// CANCELLED, reason READER_STALLED: the reader took nothing for `limit`.
-absl::Status ReaderStalled(Duration limit);
 
 }  // namespace qanat::engine

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/error.h"
 #include "worker/engine/end_status.h"
 #include "worker/engine/engine_impl.h"
 

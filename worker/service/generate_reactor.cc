@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "common/base/error.h"
 #include "common/rpc/options.h"
 #include "common/rpc/status.h"
 #include "grpcpp/server_context.h"
@@ -41,7 +42,7 @@ void GenerateReactor::OnNews(const std::shared_ptr<Generation>&) { drain_.Schedu
 
 void GenerateReactor::EndIfStalled(Time time) {
   if (!gate_.BeganBefore(time)) return;
-  generation_->Abort(engine::EndReason::kCancelled, engine::ReaderStalled(context_.stall_sweeper.limit()));
+  generation_->Abort(engine::EndReason::kCancelled, ReaderStalled(context_.stall_sweeper.limit()));
   gate_.Cancel();
 }
 

@@ -5,13 +5,13 @@
 #include <optional>
 
 #include "common/base/clock.h"
+#include "common/rpc/stall_sweeper.h"
+#include "common/rpc/write_gate.h"
 #include "grpcpp/support/server_callback.h"
 #include "qanat/v1/inference.pb.h"
 #include "worker/service/generation.h"
 #include "worker/service/serial_task.h"
 #include "worker/service/service_context.h"
-#include "worker/service/stall_sweeper.h"
-#include "worker/service/write_gate.h"
 
 namespace qanat::service {
 
@@ -20,7 +20,7 @@ namespace qanat::service {
 // twice at once. Nothing blocks. Errors: end the call.
 class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateResponse>,
                               public GenerationListener,
-                              public WritingStream,
+                              public rpc::WritingStream,
                               public std::enable_shared_from_this<GenerateReactor> {
  public:
   GenerateReactor(const ServiceContext& context, grpc::CallbackServerContext& call);
@@ -41,7 +41,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<v1::GenerateRespon
   std::optional<Time> deadline_;
   std::shared_ptr<Generation> generation_;
   SerialTask drain_;
-  WriteGate gate_;
+  rpc::WriteGate gate_;
   std::shared_ptr<GenerateReactor> self_;
 
   // Of Drain.

@@ -7,10 +7,10 @@
 #include "common/base/clock.h"
 #include "common/base/task_pool.h"
 #include "common/hash/block_hash.h"
+#include "common/rpc/stall_sweeper.h"
 #include "common/text/tokenizer.h"
 #include "worker/engine/engine.h"
 #include "worker/service/live_generations.h"
-#include "worker/service/stall_sweeper.h"
 #include "worker/service/watch/state_publisher.h"
 #include "worker/service/worker_metrics.h"
 
@@ -33,7 +33,7 @@ struct ServiceContext {
   WorkerMetrics& metrics;
   StatePublisher& publisher;
   LiveGenerations& live;
-  StallSweeper& stall_sweeper;
+  rpc::StallSweeper& stall_sweeper;
   std::function<uint64_t()> draw_seed;
 };
 

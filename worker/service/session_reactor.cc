@@ -11,7 +11,6 @@
 #include "common/rpc/status.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "grpcpp/server_context.h"
-#include "worker/engine/end_status.h"
 
 namespace qanat::service {
 namespace {
@@ -187,7 +186,7 @@ void SessionReactor::AdvanceDirty() {
 
 void SessionReactor::EndIfStalled(Time time) {
   if (!gate_.BeganBefore(time)) return;
-  Close(engine::ReaderStalled(context_.stall_sweeper.limit()));
+  Close(ReaderStalled(context_.stall_sweeper.limit()));
   gate_.Cancel();
 }
 

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/rpc/stall_sweeper.h"
+#include "common/rpc/write_gate.h"
 #include "grpcpp/support/server_callback.h"
 #include "qanat/cluster/v1/worker.pb.h"
 #include "worker/service/cluster_stream.h"
 #include "worker/service/generation.h"
 #include "worker/service/serial_task.h"
 #include "worker/service/service_context.h"
-#include "worker/service/stall_sweeper.h"
-#include "worker/service/write_gate.h"
 
 namespace qanat::service {
 
@@ -28,7 +28,7 @@ namespace qanat::service {
 class SessionReactor final
     : public grpc::ServerBidiReactor<cluster::v1::SessionRequest, cluster::v1::SessionResponse>,
       public ClusterStream,
-      public WritingStream,
+      public rpc::WritingStream,
       public std::enable_shared_from_this<SessionReactor> {
  public:
   SessionReactor(const ServiceContext& context, grpc::CallbackServerContext& call);
@@ -78,7 +78,7 @@ class SessionReactor final
 
   const ServiceContext& context_;
   SerialTask drain_;
-  WriteGate gate_;
+  rpc::WriteGate gate_;
   std::shared_ptr<SessionReactor> self_;
   std::shared_ptr<cluster::v1::SessionRequest> request_;  // of the read under way
 

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "common/api/watch.h"
+#include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/rpc/status.h"
 #include "grpcpp/server_context.h"
-#include "worker/engine/end_status.h"
 #include "worker/service/generation.h"
 
 namespace qanat::service {
@@ -37,7 +37,7 @@ void WatchReactor::Close(absl::Status status) {
 
 void WatchReactor::EndIfStalled(Time time) {
   if (!gate_.BeganBefore(time)) return;
-  Close(engine::ReaderStalled(context_.stall_sweeper.limit()));
+  Close(ReaderStalled(context_.stall_sweeper.limit()));
   gate_.Cancel();
 }
 

@@ -6,14 +6,14 @@
 #include <optional>
 
 #include "common/base/mutex.h"
+#include "common/rpc/stall_sweeper.h"
+#include "common/rpc/write_gate.h"
 #include "grpcpp/support/server_callback.h"
 #include "qanat/cluster/v1/worker.pb.h"
 #include "worker/service/cluster_stream.h"
 #include "worker/service/serial_task.h"
 #include "worker/service/service_context.h"
-#include "worker/service/stall_sweeper.h"
 #include "worker/service/watch/state_publisher.h"
-#include "worker/service/write_gate.h"
 
 namespace qanat::service {
 
@@ -25,7 +25,7 @@ namespace qanat::service {
 class WatchReactor final : public grpc::ServerWriteReactor<cluster::v1::WatchResponse>,
                            public WatchListener,
                            public ClusterStream,
-                           public WritingStream,
+                           public rpc::WritingStream,
                            public std::enable_shared_from_this<WatchReactor> {
  public:
   WatchReactor(const ServiceContext& context, grpc::CallbackServerContext& call);
@@ -46,7 +46,7 @@ class WatchReactor final : public grpc::ServerWriteReactor<cluster::v1::WatchRes
 
   const ServiceContext& context_;
   SerialTask drain_;
-  WriteGate gate_;
+  rpc::WriteGate gate_;
   std::shared_ptr<WatchReactor> self_;
   uint64_t known_epoch_ = 0;  // the router's, as of Begin
   uint64_t known_seq_ = 0;

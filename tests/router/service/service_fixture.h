@@ -15,6 +15,7 @@
 #include "common/metrics/exporter.h"
 #include "common/rpc/options.h"
 #include "common/rpc/server.h"
+#include "common/rpc/stall_sweeper.h"
 #include "common/rpc/status.h"
 #include "gtest/gtest.h"
 #include "qanat/v1/inference.grpc.pb.h"
@@ -47,7 +48,8 @@ class ServiceTest : public testing::Test {
  protected:
   using Worker = fakes::FakeWorkerServer;
 
-  ServiceTest() {
+  explicit ServiceTest(Duration stall_limit = std::chrono::seconds(30))
+      : stall_sweeper_(stall_limit, clock_) {
     auto server =
         rpc::Server::Start({.listen = "127.0.0.1:0", .services = {&inference_, &models_, &cluster_service_}});
     EXPECT_TRUE(server.ok()) << server.status();
@@ -128,8 +130,10 @@ class ServiceTest : public testing::Test {
   Admission admission_{AdmissionOptions{.queue_requests = 3}};
   Forwarder forwarder_{cluster_, policy_, clock_, metrics_, hash::kPublicKey};
   TaskPool text_pool_{2, 100};
-  ServiceParts parts_{cluster_, admission_, forwarder_,       text_pool_,
-                      metrics_, clock_,     hash::kPublicKey, [this] { return ++seeds_; }};
+  rpc::StallSweeper stall_sweeper_;
+  ServiceParts parts_{cluster_,   admission_,       forwarder_,
+                      text_pool_, stall_sweeper_,   metrics_,
+                      clock_,     hash::kPublicKey, [this] { return ++seeds_; }};
   InferenceService inference_{parts_};
   ModelService models_{cluster_};
   ClusterService cluster_service_{cluster_};

@@ -19,6 +19,7 @@
 #include "qanat/v1/inference.grpc.pb.h"
 #include "qanat/v1/model.grpc.pb.h"
 #include "tests/fakes/byte_level_vocabulary.h"
+#include "tests/fakes/narrow_channel.h"
 #include "tests/worker/service/heard.h"
 #include "worker/engine/engine.h"
 #include "worker/service/engine_loop.h"
@@ -101,14 +102,8 @@ class Worker {
   }
 
   std::shared_ptr<grpc::Channel> Connect() const { return rpc::MakeChannel(server_->address()); }
-  // What is not read stays with the worker: the windows hold little and do not grow.
   std::shared_ptr<grpc::Channel> ConnectNarrowly() const {
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(rpc::kMaxMessageBytes);
-    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-    arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 65535);
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    return grpc::CreateCustomChannel(server_->address(), grpc::InsecureChannelCredentials(), arguments);
+    return fakes::MakeNarrowChannel(server_->address());
   }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   engine::Engine& engine() { return engine_; }
@@ -158,7 +153,7 @@ class Worker {
   EngineLoop loop_;
   const api::WorkerInfo info_;
   LiveGenerations live_;
-  StallSweeper stall_sweeper_;
+  rpc::StallSweeper stall_sweeper_;
   std::atomic<uint64_t> seed_ = 1000;
   TaskPool text_pool_;
   TaskPool stream_pool_;

@@ -1,10 +1,10 @@
-#include "worker/service/stall_sweeper.h"
+#include "common/rpc/stall_sweeper.h"
 
 #include <algorithm>
 #include <chrono>
 #include <vector>
 
-namespace qanat::service {
+namespace qanat::rpc {
 namespace {
 
 // Sweeps within the limit: a stall is found at most a quarter of the limit late.
@@ -63,4 +63,4 @@ void StallSweeper::Sweep() {
   for (const auto& stream : streams) stream->EndIfStalled(time);
 }
 
-}  // namespace qanat::service
+}  // namespace qanat::rpc

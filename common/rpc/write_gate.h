@@ -8,7 +8,7 @@
 #include "common/base/mutex.h"
 #include "grpcpp/server_context.h"
 
-namespace qanat::service {
+namespace qanat::rpc {
 
 // What: stands between the task that writes to a stream (the drain), the reactions that tell of a write's end
 // and of the call's, and whoever gives a reader up. `call` lives until Close. Threads: MayWrite and Begin are
@@ -67,4 +67,4 @@ class WriteGate {
   bool closed_ GUARDED_BY(mu_) = false;
 };
 
-}  // namespace qanat::service
+}  // namespace qanat::rpc

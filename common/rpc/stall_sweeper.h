@@ -8,7 +8,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 
-namespace qanat::service {
+namespace qanat::rpc {
 
 // What: a stream with one write under way at most, the one that ends it included. Threads: the sweeper's;
 // must not block.
@@ -50,4 +50,4 @@ class StallSweeper {
   std::thread thread_;  // last: it uses the others
 };
 
-}  // namespace qanat::service
+}  // namespace qanat::rpc
