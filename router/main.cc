@@ -38,8 +38,10 @@ namespace {
 constexpr Duration kDrainLimit = std::chrono::seconds(30);
 // How long a caller may take nothing of what is written to him; a worker waits as long by default.
 constexpr Duration kStallLimit = std::chrono::seconds(30);
-// Prompts that wait for a thread of the text pool.
+// Texts that wait for a thread of the text pool, and the bytes of those to tokenize or detokenize: prompts of
+// Generate are bounded by admission.
 constexpr size_t kTextQueue = 4096;
+constexpr int64_t kTextBytes = 64 << 20;
 
 // What: all parts of a router. Members in the order in which they need each other: what is declared first is
 // used by what comes later, and by the links until the cluster is closed.
@@ -51,7 +53,8 @@ class Router {
         metrics_(exporter_, policy_->name()),
         admission_(flags.admission),
         forwarder_(cluster_, *policy_, clock_, metrics_, hash_key),
-        text_pool_(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), kTextQueue),
+        text_pool_(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), kTextQueue,
+                   kTextBytes),
         stall_sweeper_(kStallLimit, clock_),
         parts_{cluster_,   admission_,     forwarder_,
                text_pool_, stall_sweeper_, metrics_,

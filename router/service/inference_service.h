@@ -1,9 +1,6 @@
 // qanat.v1.InferenceService of a router.
 #pragma once
 
-#include <functional>
-
-#include "absl/status/status.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 #include "qanat/v1/inference.grpc.pb.h"
@@ -25,10 +22,6 @@ class InferenceService final : public v1::InferenceService::CallbackService {
                                        v1::DetokenizeResponse* response) override;
 
  private:
-  // Finishes the call with what `work` says, on the text pool.
-  grpc::ServerUnaryReactor* OnTextPool(grpc::CallbackServerContext& context,
-                                       std::function<absl::Status()> work);
-
   const ServiceParts parts_;
 };
 

@@ -129,7 +129,7 @@ class ServiceTest : public testing::Test {
   LeastLoaded policy_;
   Admission admission_{AdmissionOptions{.queue_requests = 3}};
   Forwarder forwarder_{cluster_, policy_, clock_, metrics_, hash::kPublicKey};
-  TaskPool text_pool_{2, 100};
+  TaskPool text_pool_{2, 100, 1 << 20};
   rpc::StallSweeper stall_sweeper_;
   ServiceParts parts_{cluster_,   admission_,       forwarder_,
                       text_pool_, stall_sweeper_,   metrics_,

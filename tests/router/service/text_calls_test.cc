@@ -1,3 +1,4 @@
+#include <future>
 #include <string>
 
 #include "common/base/error.h"
@@ -18,6 +19,7 @@ class TextCallsTest : public ServiceTest {
     return rpc::FromGrpc(stub_->Detokenize(&context, request, &text_));
   }
 
+  std::promise<void> release_;
   v1::TokenizeResponse tokens_;
   v1::DetokenizeResponse text_;
 };
@@ -51,6 +53,32 @@ TEST_F(TextCallsTest, RefusesIdsOutsideTheVocabulary) {
 TEST_F(TextCallsTest, RefusesWhatHasNoInput) {
   AddWorker();
   EXPECT_TRUE(absl::IsInvalidArgument(Tokenize(v1::TokenizeRequest())));
+}
+
+// Large texts wait in bytes, and keep nobody out who asks for an answer.
+TEST_F(TextCallsTest, BoundsTheBytesThatWaitButNotThoseOfGenerate) {
+  AddWorker();
+  ASSERT_TRUE(text_pool_.TryRun([this] { release_.get_future().wait(); }, (1 << 20) - 100));
+  v1::TokenizeRequest request;
+  request.set_text(std::string(200, 'x'));
+  const absl::Status status = Tokenize(request);
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_EQ(ReasonOf(status), "QUEUE_FULL");
+  EXPECT_TRUE(RetryAfterOf(status).has_value());
+  EXPECT_TRUE(Generate(Ask(std::string(200, 'x'))).status.ok());
+  release_.set_value();
+}
+
+TEST_F(TextCallsTest, RefusesWhatIsWrongWithoutWaitingForAThread) {
+  AddWorker();
+  ASSERT_TRUE(text_pool_.TryRun([this] { release_.get_future().wait(); }, 1 << 20));
+  v1::TokenizeRequest text;
+  text.set_text(std::string(1 << 20, 'x'));
+  EXPECT_EQ(FieldOf(Tokenize(text)), "text");
+  v1::DetokenizeRequest ids;
+  ids.add_token_ids(-1);
+  EXPECT_EQ(FieldOf(Detokenize(ids)), "token_ids[0]");
+  release_.set_value();
 }
 
 TEST_F(TextCallsTest, WithoutAWorkerThereIsNoTokenizer) {
