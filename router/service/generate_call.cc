@@ -66,6 +66,7 @@ absl::Status GenerateCall::Forward() {
   QANAT_ASSIGN_OR_RETURN(const int32_t max_tokens, api::ClipMaxTokens(params_, prompt, served_.limits));
   QANAT_RETURN_IF_ERROR(ticket_->AddTokens(static_cast<int64_t>(prompt.size())));
   prompt_tokens_ = static_cast<int32_t>(prompt.size());
+  parts_.metrics.OfQueue(params_.priority).tokens.Add(prompt_tokens_);
   std::shared_ptr<ForwardedStream> stream =
       parts_.forwarder.Start(MakeForwardRequest(prompt, max_tokens), self_);
   bool abandoned = false;
@@ -95,6 +96,7 @@ void GenerateCall::OnPrepared(const absl::Status& status) {
   if (std::exchange(queued_, false)) {
     RouterMetrics::QueueSeries queue = parts_.metrics.OfQueue(params_.priority);
     queue.requests.Add(-1);
+    queue.tokens.Add(-prompt_tokens_);
     queue.duration.Observe(Seconds(parts_.clock.Now() - received_));
   }
   Next next;
@@ -230,12 +232,14 @@ void GenerateCall::Observe(const v1::GenerateResponse& response, int32_t tokens)
   if (!first_token_.has_value()) {
     first_token_ = now;
     series_->time_to_first_token.Observe(Seconds(now - received_));
-  } else {
+  }
+  std::optional<Time>& last = last_token_[response.index()];
+  if (last.has_value()) {
     // Tokens that come together share the gap before them.
-    const double gap = Seconds(now - *last_token_) / tokens;
+    const double gap = Seconds(now - *last) / tokens;
     for (int32_t i = 0; i < tokens; ++i) series_->inter_token.Observe(gap);
   }
-  last_token_ = now;
+  last = now;
 }
 
 void GenerateCall::OnDone() {

@@ -1,6 +1,7 @@
 // One Generate call of a client.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,7 +98,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateResponse>
   bool telling_ GUARDED_BY(mu_) = false;  // it is being told
   bool finished_ GUARDED_BY(mu_) = false;
   std::optional<Time> first_token_ GUARDED_BY(mu_);
-  std::optional<Time> last_token_ GUARDED_BY(mu_);
+  std::map<int32_t, std::optional<Time>> last_token_ GUARDED_BY(mu_);  // by choice
   int64_t output_tokens_ GUARDED_BY(mu_) = 0;
   int32_t cached_tokens_ GUARDED_BY(mu_) = 0;
 };

@@ -48,6 +48,44 @@ TEST_F(RouterMetricsTest, CountsWhatWasServed) {
   EXPECT_THAT(Value("qanat_router_relay_cpu_seconds_total"), Not("0"));
 }
 
+TEST_F(RouterMetricsTest, ShowsWhatWaitsForAWorker) {
+  AddWorker();
+  std::string requests, tokens;
+  policy_.on_pick = [&] {
+    requests = Value("qanat_router_queue_requests{class=\"batch\"}");
+    tokens = Value("qanat_router_queue_tokens{class=\"batch\"}");
+  };
+  v1::GenerateRequest request = Ask("hello");
+  request.set_priority(v1::PRIORITY_BATCH);
+  ASSERT_TRUE(Generate(request).status.ok());
+  EXPECT_EQ(requests, "1");
+  EXPECT_EQ(tokens, "5");
+  EXPECT_EQ(Value("qanat_router_queue_requests{class=\"batch\"}"), "0");
+  EXPECT_EQ(Value("qanat_router_queue_tokens{class=\"batch\"}"), "0");
+}
+
+// The gap before a token is that of its own choice.
+TEST_F(RouterMetricsTest, EachChoiceHasGapsOfItsOwn) {
+  Worker& worker = AddWorker({.mode = Worker::Mode::kHold});
+  grpc::ClientContext context;
+  v1::GenerateRequest request = Ask("x");
+  request.mutable_sampling()->set_n(3);
+  const auto reader = stub_->Generate(&context, request);
+  const uint64_t id = worker.NextStart().call_id();
+  for (int position = 0; position < 2; ++position) {
+    for (int choice = 0; choice < 3; ++choice) {
+      v1::GenerateResponse response = Letter(position, 'a');
+      response.set_index(choice);
+      worker.Send(id, response);
+    }
+  }
+  worker.SendEnd(id, absl::OkStatus());
+  ASSERT_TRUE(Read(*reader).status.ok());
+  EXPECT_TRUE(Becomes("qanat_router_request_duration_seconds_count{model=\"tiny\"}", "1"));
+  EXPECT_EQ(Value("qanat_router_time_to_first_token_seconds_count{model=\"tiny\"}"), "1");
+  EXPECT_EQ(Value("qanat_router_inter_token_duration_seconds_count{model=\"tiny\"}"), "3");
+}
+
 TEST_F(RouterMetricsTest, CountsRefusalsByReason) {
   Generate(Ask("x"));
   EXPECT_TRUE(Becomes("qanat_router_refusals_total{reason=\"no_worker\"}", "1"));

@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -42,6 +44,21 @@ struct Answer {
     for (const v1::GenerateResponse& response : responses) text += response.text();
     return text;
   }
+};
+
+// Lets a test look while a request waits for its worker.
+class WatchedPolicy final : public RoutingPolicy {
+ public:
+  std::string_view name() const override { return policy_.name(); }
+  Decision Pick(const RouteRequest& request, const ClusterSnapshot& snapshot) const override {
+    if (on_pick) on_pick();
+    return policy_.Pick(request, snapshot);
+  }
+
+  std::function<void()> on_pick;  // set while no request is under way
+
+ private:
+  LeastLoaded policy_;
 };
 
 class ServiceTest : public testing::Test {
@@ -126,7 +143,7 @@ class ServiceTest : public testing::Test {
   Cluster cluster_{hash::kPublicKey, clock_, [this] { changed_.NotifyAll(); }};
   metrics::Exporter exporter_;
   RouterMetrics metrics_{exporter_, "least_loaded"};
-  LeastLoaded policy_;
+  WatchedPolicy policy_;
   Admission admission_{AdmissionOptions{.queue_requests = 3}};
   Forwarder forwarder_{cluster_, policy_, clock_, metrics_, hash::kPublicKey};
   TaskPool text_pool_{2, 100, 1 << 20};
