@@ -6,17 +6,17 @@
 #include "common/api/tokenizer_proto.h"
 #include "common/api/worker_info.h"
 #include "common/base/error.h"
+#include "common/base/retry_after.h"
 #include "common/hash/sha256.h"
 #include "common/rpc/options.h"
 #include "common/rpc/status.h"
 #include "grpcpp/server_context.h"
 #include "worker/service/session_reactor.h"
+#include "worker/service/tokenizer_reactor.h"
 #include "worker/service/watch_reactor.h"
 
 namespace qanat::service {
 namespace {
-
-constexpr size_t kChunkBytes = 256 << 10;
 
 absl::Status Draining() { return WithReason(absl::UnavailableError("the worker is draining"), "DRAINING"); }
 
@@ -28,32 +28,16 @@ class Refused final : public Reactor {
   void OnDone() override { delete this; }
 };
 
-// Sends bytes in chunks, the digest with the last one. Owns itself; the bytes outlive it.
-class TokenizerReactor final : public grpc::ServerWriteReactor<cluster::v1::GetTokenizerResponse> {
- public:
-  TokenizerReactor(std::string_view bytes, const std::string& sha256) : rest_(bytes), sha256_(sha256) {
-    Next();
-  }
-  void OnWriteDone(bool ok) override {
-    if (!ok) return Finish(rpc::ToGrpc(absl::CancelledError("the caller left")));
-    Next();
-  }
-  void OnDone() override { delete this; }
+void DropEnded(std::vector<std::weak_ptr<ClusterStream>>& streams) {
+  streams.erase(std::remove_if(streams.begin(), streams.end(), [](const auto& s) { return s.expired(); }),
+                streams.end());
+}
 
- private:
-  void Next() {
-    const std::string_view chunk = rest_.substr(0, kChunkBytes);
-    rest_.remove_prefix(chunk.size());
-    message_.set_chunk(std::string(chunk));
-    if (!rest_.empty()) return StartWrite(&message_);
-    message_.set_sha256(sha256_);
-    StartWriteAndFinish(&message_, grpc::WriteOptions(), rpc::ToGrpc(absl::OkStatus()));
-  }
-
-  std::string_view rest_;
-  const std::string& sha256_;
-  cluster::v1::GetTokenizerResponse message_;
-};
+absl::Status TooManyFetch() {
+  return WithRetryAfter(
+      WithReason(absl::ResourceExhaustedError("too many fetch the tokenizer at once"), "QUEUE_FULL"),
+      kRetryAfter);
+}
 
 }  // namespace
 
@@ -92,9 +76,17 @@ absl::Status WorkerService::Admit(const grpc::CallbackServerContext& call,
   }
   MutexLock lock(mu_);
   if (closing_) return Draining();
-  streams_.erase(std::remove_if(streams_.begin(), streams_.end(), [](const auto& s) { return s.expired(); }),
-                 streams_.end());
+  DropEnded(streams_);
   streams_.push_back(std::move(stream));
+  return absl::OkStatus();
+}
+
+absl::Status WorkerService::AdmitFetch(std::weak_ptr<ClusterStream> stream) {
+  MutexLock lock(mu_);
+  if (closing_) return Draining();
+  DropEnded(fetches_);
+  if (fetches_.size() >= kMaxFetches) return TooManyFetch();
+  fetches_.push_back(std::move(stream));
   return absl::OkStatus();
 }
 
@@ -108,8 +100,13 @@ grpc::ServerUnaryReactor* WorkerService::GetInfo(grpc::CallbackServerContext* ca
 }
 
 grpc::ServerWriteReactor<cluster::v1::GetTokenizerResponse>* WorkerService::GetTokenizer(
-    grpc::CallbackServerContext*, const cluster::v1::GetTokenizerRequest*) {
-  return new TokenizerReactor(tokenizer_, tokenizer_sha256_);
+    grpc::CallbackServerContext* call, const cluster::v1::GetTokenizerRequest*) {
+  const auto reactor = std::make_shared<TokenizerReactor>(context_, *call, tokenizer_, tokenizer_sha256_);
+  if (const absl::Status status = AdmitFetch(reactor); !status.ok()) {
+    return new Refused<grpc::ServerWriteReactor<cluster::v1::GetTokenizerResponse>>(status);
+  }
+  reactor->Begin();
+  return reactor.get();
 }
 
 void WorkerService::CloseStreams() {
@@ -117,8 +114,10 @@ void WorkerService::CloseStreams() {
   {
     MutexLock lock(mu_);
     closing_ = true;
-    for (const auto& weak : streams_) {
-      if (auto stream = weak.lock()) streams.push_back(std::move(stream));
+    for (const Streams* some : {&streams_, &fetches_}) {
+      for (const auto& weak : *some) {
+        if (auto stream = weak.lock()) streams.push_back(std::move(stream));
+      }
     }
   }
   for (const auto& stream : streams) stream->Close(Draining());

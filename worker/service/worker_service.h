@@ -20,6 +20,9 @@ namespace qanat::service {
 // statuses of the calls.
 class WorkerService final : public cluster::v1::WorkerService::CallbackService {
  public:
+  // Calls of GetTokenizer at once; more are told to come again. A router makes one a model.
+  static constexpr size_t kMaxFetches = 64;
+
   explicit WorkerService(const ServiceContext& context);
 
   grpc::ServerBidiReactor<cluster::v1::SessionRequest, cluster::v1::SessionResponse>* Session(
@@ -32,20 +35,25 @@ class WorkerService final : public cluster::v1::WorkerService::CallbackService {
   grpc::ServerWriteReactor<cluster::v1::GetTokenizerResponse>* GetTokenizer(
       grpc::CallbackServerContext* call, const cluster::v1::GetTokenizerRequest* request) override;
 
-  // Ends every Session and Watch, now and from now on: the worker is about to go.
+  // Ends every Session, Watch and GetTokenizer, now and from now on: the worker is about to go.
   void CloseStreams() EXCLUDES(mu_);
 
  private:
+  using Streams = std::vector<std::weak_ptr<ClusterStream>>;
+
   // OK, and the stream is closed with the others; or why it is not served.
   absl::Status Admit(const grpc::CallbackServerContext& call, std::weak_ptr<ClusterStream> stream)
       EXCLUDES(mu_);
+  // The same, for a GetTokenizer.
+  absl::Status AdmitFetch(std::weak_ptr<ClusterStream> stream) EXCLUDES(mu_);
 
   const ServiceContext& context_;
   const std::string tokenizer_;
   const std::string tokenizer_sha256_;
 
   Mutex mu_;
-  std::vector<std::weak_ptr<ClusterStream>> streams_ GUARDED_BY(mu_);
+  Streams streams_ GUARDED_BY(mu_);  // Sessions and Watches
+  Streams fetches_ GUARDED_BY(mu_);  // of the tokenizer; at most kMaxFetches
   bool closing_ GUARDED_BY(mu_) = false;
 };
 
