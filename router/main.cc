@@ -34,7 +34,9 @@
 namespace qanat::router {
 namespace {
 
-// How long open calls may go on after SIGTERM.
+// After SIGTERM: how long calls are still taken, until those who route by readiness have heard of it; and how
+// long those that are open then may go on.
+constexpr Duration kGrace = std::chrono::seconds(1);
 constexpr Duration kDrainLimit = std::chrono::seconds(30);
 // How long a caller may take nothing of what is written to him; a worker waits as long by default.
 constexpr Duration kStallLimit = std::chrono::seconds(30);
@@ -91,10 +93,14 @@ class Router {
     return absl::OkStatus();
   }
 
-  // Lets open calls end, then lets go of the workers.
-  void Stop() {
+  // Is not ready any more, but takes calls for a moment (none after another signal), lets open ones end, then
+  // lets go of the workers.
+  void Stop(rpc::TerminationSignals& signals) {
     readiness_->Leave();
-    server_->Shutdown(kDrainLimit);
+    signals.WaitFor(kGrace);
+    admission_.Close();
+    admission_.WaitUntilEmpty(kDrainLimit, clock_);
+    server_->Shutdown(std::chrono::seconds(1));
     ticker_.reset();
     cluster_.Close();
   }
@@ -137,7 +143,7 @@ absl::Status Run(const Flags& flags, rpc::TerminationSignals& signals) {
   Router router(flags, hash_key, std::move(policy));
   QANAT_RETURN_IF_ERROR(router.Start(flags));
   spdlog::info("signal {}: leaving", signals.Wait());
-  router.Stop();
+  router.Stop(signals);
   return absl::OkStatus();
 }
 

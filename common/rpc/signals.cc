@@ -1,6 +1,9 @@
 #include "common/rpc/signals.h"
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <ctime>
 
 #include "common/base/check.h"
 
@@ -28,6 +31,13 @@ int TerminationSignals::Wait() {
   while (sigwait(&set, &signal) != 0) {
   }
   return signal;
+}
+
+int TerminationSignals::WaitFor(Duration timeout) {
+  const sigset_t set = Both();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
+  const timespec left{.tv_sec = seconds.count(), .tv_nsec = (timeout - seconds).count()};
+  return std::max(sigtimedwait(&set, nullptr, &left), 0);
 }
 
 }  // namespace qanat::rpc

@@ -1,6 +1,8 @@
 // SIGINT and SIGTERM as something to wait for.
 #pragma once
 
+#include "common/base/clock.h"
+
 namespace qanat::rpc {
 
 // What: takes the two signals off the process's handlers, so that they end nothing by themselves.
@@ -11,6 +13,8 @@ class TerminationSignals {
 
   // Blocks until one comes; its number. One that came before counts.
   int Wait();
+  // Blocks until one comes, `timeout` at most; 0 when none came.
+  int WaitFor(Duration timeout);
 };
 
 }  // namespace qanat::rpc

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 
 namespace qanat::router {
@@ -19,8 +20,9 @@ struct AdmissionOptions {
   absl::Status Validate() const;
 };
 
-// What: lets requests in while they fit. Owns the counts; outlives every ticket. Threads: any. Errors:
-// RESOURCE_EXHAUSTED with a retry hint; reason QUEUE_FULL, TOKENS_FULL or BYTES_FULL.
+// What: lets requests in while they fit, and until the router leaves. Owns the counts; outlives every ticket.
+// Threads: any. Errors: RESOURCE_EXHAUSTED with a retry hint, reason QUEUE_FULL, TOKENS_FULL or BYTES_FULL;
+// UNAVAILABLE, reason DRAINING.
 //
 // Invariant: each count is the sum over live tickets.
 class Admission {
@@ -57,13 +59,20 @@ class Admission {
   absl::StatusOr<Ticket> Enter(int64_t bytes) EXCLUDES(mu_);
   Usage usage() const EXCLUDES(mu_);
 
+  // Nobody is let in from now on.
+  void Close() EXCLUDES(mu_);
+  // Blocks until nobody is in. False when some were left after `timeout`.
+  bool WaitUntilEmpty(Duration timeout, const Clock& clock) EXCLUDES(mu_);
+
  private:
   absl::Status TakeTokens(int64_t tokens) EXCLUDES(mu_);
   void Leave(int64_t bytes, int64_t tokens) EXCLUDES(mu_);
 
   const AdmissionOptions options_;
   mutable Mutex mu_;
+  CondVar empty_;
   Usage used_ GUARDED_BY(mu_);
+  bool closed_ GUARDED_BY(mu_) = false;
 };
 
 }  // namespace qanat::router

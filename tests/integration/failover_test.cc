@@ -143,5 +143,17 @@ TEST(RouterStopTest, SigtermLetsOpenStreamsEndAndExitsWithZero) {
   EXPECT_EQ(cluster.router().process->Wait(seconds(10)), 0);
 }
 
+// Who has not heard yet that it is not ready may still come.
+TEST(RouterStopTest, AfterSigtermCallsAreTakenForAMoment) {
+  Cluster cluster(1);
+  const auto health = rpc::MakeChannel(cluster.router().health);
+  ASSERT_EQ(fakes::ProbeHealth(health, "readiness"), 1);
+  cluster.router().process->Signal(SIGTERM);
+  ASSERT_TRUE(Eventually([&] { return fakes::ProbeHealth(health, "readiness") == 2; }, seconds(1)));
+  const Answer answer = cluster.client().Generate(PromptOf(4, 1, 2));
+  EXPECT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_EQ(cluster.router().process->Wait(seconds(10)), 0);
+}
+
 }  // namespace
 }  // namespace qanat::integration

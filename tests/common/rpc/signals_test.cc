@@ -1,5 +1,6 @@
 #include "common/rpc/signals.h"
 
+#include <chrono>
 #include <csignal>
 
 #include "gtest/gtest.h"
@@ -13,6 +14,13 @@ TEST(SignalsTest, WaitReturnsASignalThatCameBefore) {
   EXPECT_EQ(signals.Wait(), SIGTERM);
   raise(SIGINT);
   EXPECT_EQ(signals.Wait(), SIGINT);
+}
+
+TEST(SignalsTest, WaitForEndsWithASignalOrItsTime) {
+  TerminationSignals signals;
+  EXPECT_EQ(signals.WaitFor(std::chrono::milliseconds(1)), 0);
+  raise(SIGTERM);
+  EXPECT_EQ(signals.WaitFor(std::chrono::hours(1)), SIGTERM);
 }
 
 }  // namespace

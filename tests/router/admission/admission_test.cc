@@ -1,8 +1,10 @@
 #include "router/admission/admission.h"
 
+#include <chrono>
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -55,6 +57,22 @@ TEST(AdmissionTest, BoundsTheTokensAndARefusalTakesNone) {
   ExpectRefused(second->AddTokens(41), "TOKENS_FULL");
   EXPECT_EQ(admission.usage().tokens, 60);
   EXPECT_TRUE(second->AddTokens(40).ok());
+}
+
+TEST(AdmissionTest, WhenClosedItLetsNobodyInAndWaitsForThoseWhoAre) {
+  const RealClock clock;
+  Admission admission(Limits(10, 100, 100));
+  auto first = admission.Enter(1);
+  ASSERT_TRUE(first.ok());
+  admission.Close();
+  const absl::Status refused = admission.Enter(1).status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_EQ(ReasonOf(refused), "DRAINING");
+  EXPECT_TRUE(first->AddTokens(1).ok());
+  EXPECT_FALSE(admission.WaitUntilEmpty(std::chrono::milliseconds(1), clock));
+  std::thread leaving([ticket = *std::move(first)] {});
+  EXPECT_TRUE(admission.WaitUntilEmpty(std::chrono::seconds(10), clock));
+  leaving.join();
 }
 
 TEST(AdmissionTest, ValidateNamesTheFlagThatIsNotPositive) {

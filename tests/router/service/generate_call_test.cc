@@ -222,6 +222,23 @@ TEST_F(GenerateCallTest, RefusesMoreOpenCallsThanItMayHold) {
   for (const auto& reader : readers) EXPECT_TRUE(absl::IsCancelled(Read(*reader).status));
 }
 
+TEST_F(GenerateCallTest, ARouterThatLeavesLetsOpenCallsEndAndSendsOthersElsewhere) {
+  Worker& worker = AddWorker({.mode = Worker::Mode::kHold});
+  grpc::ClientContext context;
+  const auto reader = stub_->Generate(&context, Ask("x"));
+  const uint64_t id = worker.NextStart().call_id();
+  admission_.Close();
+  const Answer refused = Generate(Ask("x"));
+  EXPECT_TRUE(absl::IsUnavailable(refused.status)) << refused.status;
+  EXPECT_EQ(ReasonOf(refused.status), "DRAINING");
+  worker.Send(id, Letter(0, 'a'));
+  worker.SendEnd(id, absl::OkStatus());
+  const Answer answer = Read(*reader);
+  EXPECT_TRUE(answer.status.ok()) << answer.status;
+  EXPECT_EQ(answer.text(), "a");
+  EXPECT_TRUE(admission_.WaitUntilEmpty(std::chrono::seconds(10), clock_));
+}
+
 // A caller who does not read makes the router join what waits instead of keeping each message. The answer is
 // longer than what gRPC itself takes in before the first read.
 TEST_F(GenerateCallTest, ASlowReaderGetsTheWholeAnswerInFewerPieces) {
