@@ -3,7 +3,7 @@
 #
 #   qanat_library(NAME [SRCS a.cc ...] [DEPS target ...])    a folder's code; header-only without SRCS
 #   qanat_binary(NAME [OUTPUT name] SRCS ... DEPS ...)       goes to <build>/bin
-#   qanat_test(NAME SRCS ... DEPS ... [LABELS l ...] [TIMEOUT s] [DATA])    one GoogleTest binary, one ctest entry
+#   qanat_test(NAME SRCS ... DEPS ... [LABELS l ...] [TIMEOUT s])    one GoogleTest binary, one ctest entry
 #   qanat_benchmark(NAME SRCS ... DEPS ...)                  one Google Benchmark binary, never run by ctest
 #   qanat_fuzzer(NAME SRCS ... DEPS ...)                     one libFuzzer binary in <build>/fuzz, with QANAT_FUZZERS
 

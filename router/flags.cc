@@ -1,8 +1,13 @@
 #include "router/flags.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/cli/command_line.h"
 #include "router/routing/registry.h"
@@ -49,18 +54,29 @@ void AddAll(CLI::App& app, Flags& flags, Raw& raw) {
   cli::AddFlag(app, "hash-key-file", flags.hash_key_file,
                "cluster key of the block hash; default: a public constant");
   cli::AddFlag(app, "cluster-token-file", raw.cluster_token_file, "not built yet: loopback only");
-  cli::AddFlag(app, "log-format", flags.log_format, "text or json");
-  cli::AddFlag(app, "log-level", flags.log_level, "debug, info, warn, error or off");
+}
+
+// The one way to write an address, so that a worker that is named twice shows.
+absl::StatusOr<std::string> ReadAddress(absl::string_view text) {
+  const size_t colon = text.rfind(':');
+  const absl::string_view digits = colon == text.npos ? "" : text.substr(colon + 1);
+  int port = 0;
+  if (colon == 0 || digits.size() > 5 || !std::all_of(digits.begin(), digits.end(), absl::ascii_isdigit) ||
+      !absl::SimpleAtoi(digits, &port) || port < 1 || port > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--workers: '", text, "' is not HOST:PORT with a port of 1 to 65535"));
+  }
+  return absl::StrCat(text.substr(0, colon), ":", port);
 }
 
 absl::StatusOr<std::vector<std::string>> ReadWorkers(const std::string& text) {
   std::vector<std::string> workers;
-  for (std::string& worker : CLI::detail::split(text, ',')) {
-    const size_t colon = worker.rfind(':');
-    if (colon == std::string::npos || colon == 0 || colon + 1 == worker.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("--workers: '", worker, "' is not HOST:PORT"));
+  for (const absl::string_view worker : absl::StrSplit(text, ',')) {
+    QANAT_ASSIGN_OR_RETURN(std::string address, ReadAddress(absl::StripAsciiWhitespace(worker)));
+    if (std::find(workers.begin(), workers.end(), address) != workers.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("--workers: '", address, "' is named twice"));
     }
-    workers.push_back(std::move(worker));
+    workers.push_back(std::move(address));
   }
   return workers;
 }

@@ -17,13 +17,11 @@ struct Flags {
   std::string health_listen = "127.0.0.1:0";
   std::string policy;         // known to MakePolicy
   std::string hash_key_file;  // empty: the public key
-  std::string log_format = "text";
-  std::string log_level = "info";
   AdmissionOptions admission;
 };
 
-// Reads flags, environment (QANAT_<NAME>) and --config FILE, in this order of precedence. Set: the process
-// ends with it, all said: 0 after --help, --version and --print-config, 2 after a mistake.
+// Reads flags, environment (QANAT_<NAME>) and --config FILE, in this order of precedence, and starts the log.
+// Set: the process ends with it, all said: 0 after --help, --version and --print-config, 2 after a mistake.
 std::optional<int> ParseFlags(int argc, char** argv, Flags& flags);
 
 }  // namespace qanat::router

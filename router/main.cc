@@ -134,7 +134,6 @@ class Router {
 };
 
 absl::Status Run(const Flags& flags, rpc::TerminationSignals& signals) {
-  QANAT_RETURN_IF_ERROR(InitLogging(flags.log_format, flags.log_level));
   hash::HashKey hash_key = hash::kPublicKey;
   if (!flags.hash_key_file.empty()) {
     QANAT_ASSIGN_OR_RETURN(hash_key, hash::LoadHashKey(flags.hash_key_file));

@@ -62,8 +62,6 @@ void AddServing(CLI::App& app, Flags& flags, Raw& raw) {
       app, "watchdog", raw.watchdog,
       "a step longer than this ends the process; after slow steps one longer than 20 of the longest,\n"
       "but at most 4 times this");
-  cli::AddFlag(app, "log-format", flags.log_format, "text or json");
-  cli::AddFlag(app, "log-level", flags.log_level, "debug, info, warn, error or off");
 }
 
 void AddEngine(CLI::App& app, Flags& flags, Raw& raw) {
@@ -113,7 +111,7 @@ void AddUnbuilt(CLI::App& app, Raw& raw) {
   cli::AddFlag(app, "leader", raw.leader, "not built yet");
   cli::AddFlag(app, "cluster-token-file", raw.cluster_token_file,
                "not built yet: Sessions come from loopback only");
-  app.add_flag("--deterministic", raw.deterministic, "for GPUs only: a CPU always is");
+  cli::AddFlag(app, "deterministic", raw.deterministic, "for GPUs only: a CPU always is");
 }
 
 absl::Status CheckBuilt(const Raw& raw, const Flags& flags) {

@@ -27,12 +27,10 @@ struct Flags {
   int64_t kv_memory = 0;  // bytes; 0: half of free memory
   Duration drain_limit = std::chrono::seconds(30);
   Duration watchdog = std::chrono::seconds(10);
-  std::string log_format = "text";
-  std::string log_level = "info";
 };
 
-// Reads flags, environment (QANAT_<NAME>) and --config FILE, in this order of precedence. Set: the process
-// ends with it, all said: 0 after --help, --version and --print-config, 2 after a mistake.
+// Reads flags, environment (QANAT_<NAME>) and --config FILE, in this order of precedence, and starts the log.
+// Set: the process ends with it, all said: 0 after --help, --version and --print-config, 2 after a mistake.
 std::optional<int> ParseFlags(int argc, char** argv, Flags& flags);
 
 }  // namespace qanat::worker

@@ -307,7 +307,6 @@ absl::Status Serve(const Flags& flags, const hash::HashKey& key, Device& device,
 }
 
 absl::Status Run(const Flags& flags, rpc::TerminationSignals& signals) {
-  QANAT_RETURN_IF_ERROR(InitLogging(flags.log_format, flags.log_level));
   hash::HashKey key = hash::kPublicKey;
   if (!flags.hash_key_file.empty()) {
     QANAT_ASSIGN_OR_RETURN(key, hash::LoadHashKey(flags.hash_key_file));

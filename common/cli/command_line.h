@@ -18,10 +18,13 @@ inline constexpr int kMistake = 2;
 
 // Adds --NAME, which is also QANAT_<NAME> in the environment and a key of the --config file.
 void AddFlag(CLI::App& app, const std::string& name, std::string& value, const std::string& help);
+// One without a value, or true or false.
+void AddFlag(CLI::App& app, const std::string& name, bool& value, const std::string& help);
 
-// Reads flags, environment and --config FILE, in this order of precedence, then runs `check`. Set: the
-// process ends with it, all said: 0 after --help, --version and --print-config, kMistake after a mistake. The
-// app's name is the program's.
+// Reads flags, environment and --config FILE (QANAT_CONFIG), in this order of precedence, runs `check`, and
+// starts the log as --log-format and --log-level say, which it adds. A key of the file that is no flag is a
+// mistake. Set: the process ends with it, all said: 0 after --help, --version and --print-config, kMistake
+// after a mistake. The app's name is the program's.
 std::optional<int> Parse(CLI::App& app, int argc, char** argv, const std::function<absl::Status()>& check);
 
 // A whole number with an optional K, M, G or T, at most `most`. INVALID_ARGUMENT naming the flag.

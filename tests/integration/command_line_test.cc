@@ -47,11 +47,17 @@ TEST(RouterCommandLineTest, RefusesByNameWhatIsNotBuilt) {
       {{workers, "--queue-tokens=many"}, "--queue-tokens"},
       {{workers, "--log-level=loud"}, "--log-level"},
       {{"--workers=nowhere"}, "nowhere"},
+      {{"--workers=:1"}, "':1'"},
+      {{"--workers=a:1,"}, "''"},
+      {{"--workers=a:http"}, "a:http"},
+      {{"--workers=a:0"}, "a:0"},
+      {{"--workers=a:65536"}, "a:65536"},
+      {{"--workers=a:1, b:2,a:01 "}, "'a:1' is named twice"},
       {{}, "--workers"},
   };
   for (const auto& one : cases) {
     const Outcome outcome = Router(one.flags);
-    EXPECT_NE(outcome.exit, 0) << one.named;
+    EXPECT_EQ(outcome.exit, 2) << one.named;
     EXPECT_THAT(outcome.errors, HasSubstr(one.named));
   }
 }
@@ -84,6 +90,17 @@ TEST(RouterCommandLineTest, AnAddressThatIsTakenIsSaid) {
   const Outcome outcome = Router({"--workers=127.0.0.1:1", "--listen", router.address});
   EXPECT_EQ(outcome.exit, 1);
   EXPECT_THAT(outcome.errors, HasSubstr("cannot listen on"));
+}
+
+TEST(WorkerCommandLineTest, PrintsAConfigThatItReads) {
+  const std::string worker = Program("qanat-worker");
+  const Outcome first = RunToEnd({worker, "--print-config", "--kv-blocks=77"});
+  EXPECT_EQ(first.exit, 0);
+  EXPECT_THAT(first.output, HasSubstr("kv-blocks=77"));
+  const fakes::TemporaryFile file(first.output);
+  const Outcome second = RunToEnd({worker, "--config", file.path(), "--print-config"});
+  EXPECT_EQ(second.exit, 0) << second.errors;
+  EXPECT_EQ(second.output, first.output);
 }
 
 TEST(WorkerCommandLineTest, AMalformedModelEndsItByFileKeyAndReason) {
