@@ -58,10 +58,8 @@ void AddServing(CLI::App& app, Flags& flags, Raw& raw) {
   cli::AddFlag(app, "stall-limit", raw.stall_limit,
                "a stream whose reader takes nothing for so long is cancelled");
   cli::AddFlag(app, "drain-limit", raw.drain_limit, "how long requests may go on after SIGTERM");
-  cli::AddFlag(
-      app, "watchdog", raw.watchdog,
-      "a step longer than this ends the process; after slow steps one longer than 20 of the longest,\n"
-      "but at most 4 times this");
+  cli::AddFlag(app, "watchdog", raw.watchdog,
+               "a step longer than this, and than 20 times what is predicted of it, ends the process");
 }
 
 void AddEngine(CLI::App& app, Flags& flags, Raw& raw) {

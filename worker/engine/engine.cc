@@ -141,6 +141,10 @@ void Engine::Drain() { impl_->Drain(); }
 
 EngineSnapshot Engine::Snapshot() const { return impl_->Snapshot(); }
 
+Duration Engine::PredictedStep() const {
+  return Duration(impl_->predicted_ns.load(std::memory_order_relaxed));
+}
+
 bool Engine::Step() { return impl_->Step(); }
 
 bool Engine::WaitForWork() { return impl_->WaitForWork(); }

@@ -53,9 +53,9 @@ struct Accepted {
 
 // What: accepts requests, runs them in steps, and tells their sinks. Owns scheduler, KV manager and all
 // sequences; `runner`, `clock`, `metrics` and `listener` outlive it. Threads: Submit, Cancel, Resume, Drain,
-// Snapshot and Shutdown from any thread, none of them waits for a step. Step, WaitForWork and CheckInvariants
-// from one thread, the engine thread; a simulation calls Step itself. Errors: Submit refuses typed, before
-// anything is allocated; whatever is accepted gets exactly one OnEnd.
+// Snapshot, PredictedStep and Shutdown from any thread, none of them waits for a step. Step, WaitForWork and
+// CheckInvariants from one thread, the engine thread; a simulation calls Step itself. Errors: Submit refuses
+// typed, before anything is allocated; whatever is accepted gets exactly one OnEnd.
 class Engine {
  public:
   // REQUIRES: options.Validate() is OK; hasher.block_size() == options.block_size. The runner's arena holds
@@ -86,6 +86,10 @@ class Engine {
   void Drain();
 
   EngineSnapshot Snapshot() const;
+
+  // How long the steps launched last should take by the step model, until the next ones are; 0 before it
+  // knows.
+  Duration PredictedStep() const;
 
   // One step: drain the inbox, plan, reserve, build, launch; then collect and commit the oldest step in
   // flight, this one where the runner's depth is 1. False when there was nothing to do.

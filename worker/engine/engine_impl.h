@@ -52,6 +52,7 @@ struct Engine::Impl {
   void GiveUpLate(Time now);
   void PauseStalled(Time now);
   bool Launch(Time begin);
+  void Predict();
   StepPlan PlanStep(Time now, StepStats& stats);
   void Collect();
   void Commit(const StepPlan& plan, StepOutput output, Time now);
@@ -81,6 +82,7 @@ struct Engine::Impl {
   Inbox inbox;
   std::atomic<uint64_t> last_id{0};
   std::atomic<uint64_t> load_version{0};
+  std::atomic<int64_t> predicted_ns{0};  // for the steps in flight
   mutable Mutex mu;
   EngineSnapshot snapshot GUARDED_BY(mu);
 

@@ -8,6 +8,12 @@
 #include "worker/engine/engine_impl.h"
 
 namespace qanat::engine {
+namespace {
+
+// No prediction is longer, so that a few of them are a duration.
+constexpr double kLongestUs = 3600e6;
+
+}  // namespace
 
 bool Engine::Impl::Step() {
   const Time begin = clock.Now();
@@ -43,11 +49,18 @@ bool Engine::Impl::Launch(Time begin) {
   const int32_t started = std::accumulate(plan.started.begin(), plan.started.end(), 0);
   Flight& flight = flights.emplace_back(Flight{begin, {}, std::move(built), 0, started, planning});
   scheduler.Launch(std::move(plan), runner.depth() > 1);
+  Predict();
   const Time before = clock.Now();
   flight.handle = runner.Launch(flight.built.batch);
   flight.launched = clock.Now();
   flight.stats.launch = flight.launched - before;
   return true;
+}
+
+void Engine::Impl::Predict() {
+  double us = 0;
+  for (const Flight& flight : flights) us += fitter.model().PredictUs(flight.built.shape);
+  predicted_ns.store(static_cast<int64_t>(std::min(us, kLongestUs) * 1e3), std::memory_order_relaxed);
 }
 
 StepPlan Engine::Impl::PlanStep(Time now, StepStats& stats) {

@@ -9,20 +9,16 @@ namespace {
 // How many times within the limit the watchdog looks.
 constexpr int kLooks = 8;
 constexpr Duration kShortestLook = std::chrono::milliseconds(1);
-// A step that takes so many of the longest steps is stuck; so is one that takes so many limits.
+// A step that takes so many times what was predicted is stuck.
 constexpr int kStuckSteps = 20;
-constexpr int kMaxLimits = 4;
 
 }  // namespace
 
 void EngineLoop::Run() {
   while (engine_.WaitForWork()) {
-    const Time began = clock_.Now();
     num_begun_.fetch_add(1, std::memory_order_relaxed);
-    began_ns_.store(began.time_since_epoch().count(), std::memory_order_relaxed);
+    began_ns_.store(clock_.Now().time_since_epoch().count(), std::memory_order_relaxed);
     engine_.Step();
-    const Duration took = clock_.Now() - began;
-    longest_ns_.store(std::max(took.count(), LongestStep().count() / 10 * 9), std::memory_order_relaxed);
     began_ns_.store(kIdle, std::memory_order_relaxed);
   }
 }
@@ -56,8 +52,7 @@ void Watchdog::Watch() {
 
 bool Watchdog::Stuck() const {
   const std::optional<Time> began = loop_.StepBegan();
-  return began.has_value() &&
-         clock_.Now() - *began > std::clamp(kStuckSteps * loop_.LongestStep(), limit_, kMaxLimits * limit_);
+  return began.has_value() && clock_.Now() - *began > std::max(limit_, kStuckSteps * loop_.PredictedStep());
 }
 
 }  // namespace qanat::service

@@ -26,8 +26,8 @@ class EngineLoop {
   std::optional<Time> StepBegan() const;
   // Steps begun so far.
   uint64_t num_begun() const { return num_begun_.load(std::memory_order_relaxed); }
-  // What a step may take: the longest one lately. A longest one fades by a tenth a step.
-  Duration LongestStep() const { return Duration(longest_ns_.load(std::memory_order_relaxed)); }
+  // What the present step should take: Engine::PredictedStep.
+  Duration PredictedStep() const { return engine_.PredictedStep(); }
 
  private:
   static constexpr int64_t kIdle = -1;
@@ -36,13 +36,11 @@ class EngineLoop {
   const Clock& clock_;
   std::atomic<int64_t> began_ns_ = kIdle;
   std::atomic<uint64_t> num_begun_ = 0;
-  std::atomic<int64_t> longest_ns_ = 0;  // written by Run only
 };
 
-// What: calls `trip` once, when a step of `loop` has taken longer than `limit`, and where steps were slow
-// lately also longer than 20 of the longest, but never more than 4 times `limit`: a device that hangs does
-// not come back, so the process must. Owns its thread until it is destroyed; `loop` and `clock` outlive it.
-// Threads: `trip` runs on its own. Errors: none.
+// What: calls `trip` once, when a step of `loop` has taken longer than `limit`, and longer than 20 times what
+// the step model predicted of it: a device that hangs does not come back, so the process must. Owns its
+// thread until it is destroyed; `loop` and `clock` outlive it. Threads: `trip` runs on its own. Errors: none.
 class Watchdog {
  public:
   Watchdog(const EngineLoop& loop, Duration limit, const Clock& clock, std::function<void()> trip);

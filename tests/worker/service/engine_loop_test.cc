@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "common/base/mutex.h"
 #include "gtest/gtest.h"
@@ -35,6 +36,33 @@ class Gate {
   bool open_ GUARDED_BY(mu_) = false;
 };
 
+// The watchdog's: tells when it was looked at.
+class CountedClock final : public Clock {
+ public:
+  explicit CountedClock(const Clock& clock) : clock_(clock) {}
+  Time Now() const override {
+    const Time now = clock_.Now();
+    {
+      MutexLock lock(mu_);
+      ++looks_;
+    }
+    changed_.NotifyAll();
+    return now;
+  }
+  // So many more.
+  void WaitForLooks(int count) const EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    const int until = looks_ + count;
+    while (looks_ < until) changed_.Wait(mu_);
+  }
+
+ private:
+  const Clock& clock_;
+  mutable Mutex mu_;
+  mutable CondVar changed_;
+  mutable int looks_ GUARDED_BY(mu_) = 0;
+};
+
 class EngineLoopTest : public ::testing::Test {
  protected:
   EngineLoopTest()
@@ -49,17 +77,15 @@ class EngineLoopTest : public ::testing::Test {
     return options;
   }
 
-  std::shared_ptr<fakes::RecordingSink> Submit() {
+  std::shared_ptr<fakes::RecordingSink> Submit(size_t prompt = 3, int32_t max_tokens = 2) {
     auto sink = std::make_shared<fakes::RecordingSink>();
     engine::Request request;
-    request.prompt = {1, 2, 3};
-    request.max_tokens = 2;
+    request.prompt = std::vector<TokenId>(prompt, 1);
+    request.max_tokens = max_tokens;
     request.sink = sink;
     EXPECT_TRUE(engine_.Submit(std::move(request)).ok());
     return sink;
   }
-
-  void ExpectAllowed(Duration longest, Duration allowed);
 
   fakes::FakeClock clock_;
   fakes::FakeModelRunner runner_;
@@ -102,13 +128,14 @@ TEST_F(EngineLoopTest, WatchdogTripsOnAStepThatHangsAndNotOnIdleness) {
   thread.join();
 }
 
-// After steps of `longest` on the test's clock, a watchdog of 10 s trips between `allowed` and a second
-// later.
-void EngineLoopTest::ExpectAllowed(Duration longest, Duration allowed) {
-  runner_.set_on_launch([&](const engine::ModelBatch&) { clock_.Advance(longest); });
+// A step that is predicted to be long may be long, also after many short ones.
+TEST_F(EngineLoopTest, WatchdogAllowsTwentyTimesWhatIsPredicted) {
+  runner_.set_on_launch([&](const engine::ModelBatch& batch) {
+    clock_.Advance(batch.num_tokens * std::chrono::milliseconds(100));
+  });
   std::thread thread([&] { loop_.Run(); });
-  Submit()->WaitForEnd();
-  EXPECT_EQ(loop_.LongestStep(), longest);
+  // Enough steps for a model of them.
+  for (int i = 0; i < 4; ++i) Submit(12, 40)->WaitForEnd();
 
   Gate in_step, tripped, leave;
   runner_.set_on_launch([&](const engine::ModelBatch&) {
@@ -116,28 +143,26 @@ void EngineLoopTest::ExpectAllowed(Duration longest, Duration allowed) {
     leave.Wait();
   });
   std::atomic<bool> has_tripped = false;
-  Watchdog watchdog(loop_, std::chrono::seconds(10), clock_, [&] {
+  CountedClock looks(clock_);
+  Watchdog watchdog(loop_, std::chrono::milliseconds(200), looks, [&] {
     has_tripped = true;
     tripped.Open();
+    for (int i = 0; i < 2; ++i) looks.Now();  // nobody else looks any more
   });
-  const auto sink = Submit();
+  const auto sink = Submit(12, 1);
   in_step.Wait();
-  clock_.Advance(allowed);
+  const Duration predicted = loop_.PredictedStep();
+  EXPECT_GT(predicted, std::chrono::milliseconds(800));
+  EXPECT_LT(predicted, std::chrono::milliseconds(1600));
+  clock_.Advance(20 * predicted);
+  looks.WaitForLooks(2);
   EXPECT_FALSE(has_tripped);
-  clock_.Advance(std::chrono::seconds(1));
+  clock_.Advance(std::chrono::milliseconds(1));
   tripped.Wait();
   leave.Open();
   sink->WaitForEnd();
   engine_.Shutdown();
   thread.join();
-}
-
-TEST_F(EngineLoopTest, WatchdogAllowsTwentyOfTheLongestSteps) {
-  ExpectAllowed(std::chrono::seconds(1), std::chrono::seconds(20));
-}
-
-TEST_F(EngineLoopTest, WatchdogAllowsFourLimitsAtMost) {
-  ExpectAllowed(std::chrono::seconds(30), std::chrono::seconds(40));
 }
 
 }  // namespace
