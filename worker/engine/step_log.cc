@@ -15,7 +15,6 @@ namespace qanat::engine {
 namespace {
 
 constexpr std::string_view kHeader = "sequences,tokens,context_tokens,chunk_attention,seconds";
-constexpr size_t kBuffer = 1 << 20;
 
 // Takes one number and the comma or end behind it from `line`.
 template <typename T>
@@ -42,20 +41,15 @@ bool ParseStep(std::string_view line, MeasuredStep& step) {
 
 }  // namespace
 
-StepLog::StepLog(std::string path, std::FILE* file, EngineMetrics& next)
-    : path_(std::move(path)), file_(file), next_(next), lines_(absl::StrCat(std::string(kHeader), "\n")) {
-  lines_.reserve(kBuffer + 256);
-}
-
 absl::StatusOr<std::unique_ptr<StepLog>> StepLog::Create(const std::string& path, EngineMetrics& next) {
   std::FILE* const file = std::fopen(path.c_str(), "w");
   if (file == nullptr) return absl::PermissionDeniedError(absl::StrCat(path, ": cannot be written"));
-  std::setvbuf(file, nullptr, _IONBF, 0);
+  std::setvbuf(file, nullptr, _IOLBF, BUFSIZ);
+  absl::FPrintF(file, "%s\n", kHeader);
   return std::unique_ptr<StepLog>(new StepLog(path, file, next));
 }
 
 StepLog::~StepLog() {
-  Write();
   if (file_ != nullptr) std::fclose(file_);
 }
 
@@ -63,16 +57,9 @@ void StepLog::OnStep(const StepStats& stats) {
   next_.OnStep(stats);
   if (file_ == nullptr) return;
   const StepShape& shape = stats.shape;
-  absl::StrAppendFormat(&lines_, "%d,%d,%d,%d,%.9f\n", shape.sequences, shape.tokens, shape.context_tokens,
-                        shape.chunk_attention, Seconds(stats.took));
-  if (lines_.size() >= kBuffer) Write();
-}
-
-void StepLog::Write() {
-  if (file_ == nullptr) return;
-  const bool written = std::fwrite(lines_.data(), 1, lines_.size(), file_) == lines_.size();
-  lines_.clear();
-  if (written) return;
+  const int written = absl::FPrintF(file_, "%d,%d,%d,%d,%.9f\n", shape.sequences, shape.tokens,
+                                    shape.context_tokens, shape.chunk_attention, Seconds(stats.took));
+  if (written > 0) return;
   spdlog::warn("{}: cannot be written: the log of steps ends here", path_);
   std::fclose(std::exchange(file_, nullptr));
 }

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,9 +25,9 @@ struct MeasuredStep {
   bool operator==(const MeasuredStep&) const = default;
 };
 
-// What: writes each step to a file and passes everything on to `next`, which outlives it. Lines are kept in
-// memory and written a mebibyte at a time; the destructor writes the rest. Threads: the engine thread.
-// Errors: a full disk ends the log with a warning, not the engine.
+// What: writes each step to a file and passes everything on to `next`, which outlives it. A line is in the
+// file before the next step begins, so that the log of a process that ends in a step that hangs lacks none.
+// Threads: the engine thread. Errors: a full disk ends the log with a warning, not the engine.
 class StepLog final : public EngineMetrics {
  public:
   // Begins the file anew. PERMISSION_DENIED when it cannot be written.
@@ -40,13 +41,12 @@ class StepLog final : public EngineMetrics {
   void OnEnd(const Outcome& outcome, Duration total) override { next_.OnEnd(outcome, total); }
 
  private:
-  StepLog(std::string path, std::FILE* file, EngineMetrics& next);
-  void Write();
+  StepLog(std::string path, std::FILE* file, EngineMetrics& next)
+      : path_(std::move(path)), file_(file), next_(next) {}
 
   const std::string path_;
   std::FILE* file_;  // null once writing has failed
   EngineMetrics& next_;
-  std::string lines_;
 };
 
 // The steps of a log, in its order. NOT_FOUND when it cannot be read; INVALID_ARGUMENT, naming file and line,
