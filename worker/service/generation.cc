@@ -199,6 +199,9 @@ void Generation::Advance() {
   if (refused.has_value()) {
     if (call_.may_redirect) redirect_ = RedirectOf(*refused);
     context_.metrics.OnRefused(*refused, redirect_);
+    // The request is gone once it is understood.
+    LogRefusal(call_.request != nullptr ? call_.request->request_id() : params_.request_id, *refused,
+               redirect_ != cluster::v1::REDIRECT_UNSPECIFIED);
     return End(*std::move(refused));
   }
   for (size_t i = 0; i < choices_.size(); ++i) AdvanceChoice(i);

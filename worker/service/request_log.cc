@@ -58,4 +58,15 @@ void LogEnd(SequenceId id, std::string_view request_id, const engine::Outcome& o
       .With("recomputed_tokens", outcome.recomputed_tokens);
 }
 
+void LogRefusal(std::string_view request_id, const absl::Status& why, bool redirected) {
+  const auto level = redirected ? spdlog::level::debug : spdlog::level::info;
+  // Where nobody listens a refusal stays as cheap as overload wants it.
+  if (!spdlog::should_log(level)) return;
+  LogEvent(level, "request not accepted")
+      .With("request_id", SafeLabel(request_id))
+      .With("code", absl::StatusCodeToString(why.code()))
+      .With("reason", ReasonOf(why))
+      .With("field", SafeLabel(FieldOf(why)));
+}
+
 }  // namespace qanat::service

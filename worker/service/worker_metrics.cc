@@ -57,8 +57,9 @@ WorkerMetrics::WorkerMetrics(metrics::Exporter& e, const std::string& model)
   for (const char* reason : {"stop", "length", "cancelled", "deadline", "error"}) {
     ends_.emplace(reason, e.GetCounter("qanat_worker_requests_total", {model, reason}));
   }
-  for (const char* reason :
-       {"queue_full", "tokens_full", "never_fits", "deadline", "invalid", "draining", "redirect_full"}) {
+  // No worker says COLD yet; the series is the contract's.
+  for (const char* reason : {"queue_full", "tokens_full", "never_fits", "deadline", "invalid", "draining",
+                             "redirect_full", "redirect_cold"}) {
     refusals_.emplace(reason, e.GetCounter("qanat_worker_refusals_total", {model, reason}));
   }
 }
@@ -81,6 +82,7 @@ void WorkerMetrics::OnStep(const engine::StepStats& stats) {
   commit_.Observe(Seconds(stats.commit));
   batch_sequences_.Observe(stats.sequences);
   batch_tokens_.Observe(stats.prefill_tokens + stats.decode_tokens);
+  storm_.OnStep(stats);
 }
 
 void WorkerMetrics::OnInterToken(Duration gap) { inter_token_.Observe(Seconds(gap)); }

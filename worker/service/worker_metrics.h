@@ -13,13 +13,14 @@
 #include "worker/engine/engine.h"
 #include "worker/engine/engine_metrics.h"
 #include "worker/engine/request.h"
+#include "worker/service/preemption_storm.h"
 #include "worker/service/watch/state_publisher.h"
 
 namespace qanat::service {
 
-// What: counts what the engine and the service tell. All series exist, at 0, from the start. An end is
-// counted once, by the service, which alone knows where a stop string ended an answer. `exporter` outlives
-// it. Threads: any; nothing blocks. Errors: none.
+// What: counts what the engine and the service tell, and passes steps to the log's storms. All series exist,
+// at 0, from the start. An end is counted once, by the service, which alone knows where a stop string ended
+// an answer. `exporter` outlives it. Threads: any; nothing blocks. Errors: none.
 class WorkerMetrics final : public engine::EngineMetrics {
  public:
   WorkerMetrics(metrics::Exporter& exporter, const std::string& model);
@@ -45,6 +46,7 @@ class WorkerMetrics final : public engine::EngineMetrics {
       decode_, duration_, first_token_, inter_token_, request_prompt_tokens_, request_generated_tokens_;
   std::map<std::string, metrics::Counter, std::less<>> ends_;      // by finish reason
   std::map<std::string, metrics::Counter, std::less<>> refusals_;  // by reason
+  PreemptionStorm storm_;                                          // the engine thread's
 };
 
 // The label under which a refusal of ours counts: "queue_full", "tokens_full", "never_fits", "deadline",

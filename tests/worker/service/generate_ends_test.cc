@@ -3,7 +3,9 @@
 #include <string>
 
 #include "common/base/error.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/service/captured_log.h"
 #include "tests/worker/service/generate_fixture.h"
 #include "worker/service/generation.h"
 
@@ -79,6 +81,16 @@ TEST_F(GenerateEndsTest, ADrainingWorkerRefusesAndFinishesWhatRuns) {
   const Heard rest = ReadAll(*running);
   EXPECT_TRUE(rest.status.ok()) << rest.status;
   EXPECT_EQ(message.text() + rest.text(), "abc");
+}
+
+TEST_F(GenerateEndsTest, ARefusalLeavesALineInTheLog) {
+  const CapturedLog log;
+  v1::GenerateRequest request = Request();
+  request.set_request_id("mine");
+  request.mutable_sampling()->set_top_p(1.5);
+  EXPECT_EQ(Generate(request).status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(log.lines(), ::testing::HasSubstr("request not accepted request_id=mine code=INVALID_ARGUMENT "
+                                                "reason=INVALID_FIELD field=sampling.top_p"));
 }
 
 TEST_F(GenerateEndsTest, WhatIsLeftAtTheDrainLimitMayGoOnElsewhere) {

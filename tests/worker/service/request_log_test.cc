@@ -2,20 +2,18 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
-#include <sstream>
 #include <string>
-#include <utility>
 
-#include "common/base/log.h"
+#include "common/base/error.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "spdlog/sinks/ostream_sink.h"
+#include "tests/worker/service/captured_log.h"
 
 namespace qanat::service {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(RequestLogTest, LabelsAreSafeForAnyFormat) {
   EXPECT_EQ(SafeLabel("job-7:a.b_C"), "job-7:a.b_C");
@@ -25,12 +23,7 @@ TEST(RequestLogTest, LabelsAreSafeForAnyFormat) {
 }
 
 TEST(RequestLogTest, LeavesOneLineWithIdsCountsTimingsAndOutcome) {
-  std::ostringstream lines;
-  const auto before = spdlog::default_logger();
-  auto logger =
-      std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(lines));
-  logger->set_formatter(MakeLogFormatter("text").value());
-  spdlog::set_default_logger(std::move(logger));
+  const CapturedLog log;
   engine::Outcome outcome;
   outcome.reason = engine::EndReason::kLength;
   outcome.prompt_tokens = 11;
@@ -38,13 +31,25 @@ TEST(RequestLogTest, LeavesOneLineWithIdsCountsTimingsAndOutcome) {
   outcome.completion_tokens = 7;
   outcome.queue = std::chrono::microseconds(1500);
   LogEnd(SequenceId{42}, "my id", outcome, std::chrono::milliseconds(20));
-  spdlog::set_default_logger(before);
-  const std::string line = lines.str();
+  const std::string line = log.lines();
   EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
   for (const char* part : {"sequence=42", "request_id=my?id", "outcome=length", "prompt_tokens=11",
                            "cached_tokens=4", "completion_tokens=7", "queue_ms=1.500", "total_ms=20.000"}) {
     EXPECT_THAT(line, HasSubstr(part));
   }
+}
+
+TEST(RequestLogTest, ARefusalLeavesOneLineWithItsReasonAndNothingThatWasAsked) {
+  const CapturedLog log;
+  LogRefusal("my id", InvalidField("stopping.stop", "\"secret\" is no stop"), /*redirected=*/false);
+  LogRefusal("other", WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL"), /*redirected=*/true);
+  const std::string lines = log.lines();
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 1) << "a redirected one goes on elsewhere";
+  for (const char* part : {"request not accepted", "request_id=my?id", "code=INVALID_ARGUMENT",
+                           "reason=INVALID_FIELD", "field=stopping.stop"}) {
+    EXPECT_THAT(lines, HasSubstr(part));
+  }
+  EXPECT_THAT(lines, Not(HasSubstr("secret")));
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ TEST(WorkerMetricsTest, EveryWorkerMetricOfTheCatalogueShowsBeforeTraffic) {
   }
   EXPECT_TRUE(Has(text, "qanat_worker_kv_blocks{model=\"m\",state=\"free\"} 8\n"));
   EXPECT_TRUE(Has(text, "qanat_worker_kv_utilization_ratio{model=\"m\"} 0\n"));
+  EXPECT_TRUE(Has(text, "qanat_worker_refusals_total{model=\"m\",reason=\"redirect_cold\"} 0\n"));
   EXPECT_FALSE(Has(text, " nan\n") || Has(text, " NaN\n") || Has(text, " Nan\n"));
 }
 
