@@ -30,6 +30,7 @@
 #include "worker/backend/cpu_backend.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/step_log.h"
+#include "worker/engine/warm_step.h"
 #include "worker/flags.h"
 #include "worker/model/device_model_runner.h"
 #include "worker/model/model_loader.h"
@@ -123,6 +124,13 @@ absl::StatusOr<Device> LoadDevice(const Flags& flags) {
   QANAT_RETURN_IF_ERROR(device.engine.Validate());
   device.numerics = device.backend->Numerics();
   device.runner = std::make_unique<model::DeviceModelRunner>(*device.model.model, *device.backend);
+  return device;
+}
+
+// The same, and it has run a step.
+absl::StatusOr<Device> LoadWarmDevice(const Flags& flags) {
+  QANAT_ASSIGN_OR_RETURN(Device device, LoadDevice(flags));
+  QANAT_RETURN_IF_ERROR(engine::WarmUp(*device.runner));
   return device;
 }
 
@@ -315,7 +323,7 @@ absl::Status Run(const Flags& flags, rpc::TerminationSignals& signals) {
   std::promise<absl::StatusOr<Device>> loaded;
   std::promise<service::EngineLoop*> loop;
   std::thread engine_thread([&] {
-    loaded.set_value(LoadDevice(flags));
+    loaded.set_value(LoadWarmDevice(flags));
     if (service::EngineLoop* attached = loop.get_future().get()) attached->Run();
   });
   absl::StatusOr<Device> device = loaded.get_future().get();
