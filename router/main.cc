@@ -3,11 +3,11 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
+#include "common/base/cpu_topology.h"
 #include "common/base/log.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
@@ -55,8 +55,7 @@ class Router {
         metrics_(exporter_, policy_->name()),
         admission_(flags.admission),
         forwarder_(cluster_, *policy_, clock_, metrics_, hash_key),
-        text_pool_(static_cast<int>(std::max(1u, std::thread::hardware_concurrency())), kTextQueue,
-                   kTextBytes),
+        text_pool_(ReadCpuTopology().ComputeThreads(), kTextQueue, kTextBytes),
         stall_sweeper_(kStallLimit, clock_),
         parts_{cluster_,   admission_,     forwarder_,
                text_pool_, stall_sweeper_, metrics_,

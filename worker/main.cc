@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <future>
 #include <memory>
 #include <optional>
@@ -14,7 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/api/limits.h"
+#include "common/base/available_memory.h"
 #include "common/base/clock.h"
+#include "common/base/cpu_topology.h"
 #include "common/base/error.h"
 #include "common/base/log.h"
 #include "common/base/random.h"
@@ -63,20 +64,10 @@ struct Device {
   std::string numerics;
 };
 
-// Bytes that the machine could give without swapping; 0 when it does not say.
-int64_t FreeMemory() {
-  std::ifstream meminfo("/proc/meminfo");
-  std::string key, unit;
-  for (int64_t kib = 0; meminfo >> key >> kib; std::getline(meminfo, unit)) {
-    if (key == "MemAvailable:") return kib * 1024;
-  }
-  return 0;
-}
-
 absl::StatusOr<int32_t> ChooseBlocks(const Flags& flags, int64_t block_bytes) {
   if (flags.engine.num_blocks > 0) return flags.engine.num_blocks;
-  const int64_t bytes = flags.kv_memory > 0 ? flags.kv_memory : FreeMemory() / 2;
-  const int64_t blocks = std::min<int64_t>(bytes / block_bytes, 1 << 24);
+  const int64_t bytes = flags.kv_memory > 0 ? flags.kv_memory : AvailableMemory().value_or(0) / 2;
+  const int64_t blocks = std::min<int64_t>(bytes / block_bytes, engine::kMaxBlocks);
   if (blocks > 0) return static_cast<int32_t>(blocks);
   return absl::ResourceExhaustedError(
       absl::StrCat("--kv-memory: ", bytes, " bytes hold no block of ", block_bytes, " bytes"));
@@ -185,8 +176,8 @@ class Worker {
                 *device.runner, clock_, Listener(), &publisher_),
         loop_(engine_, clock_),
         stall_sweeper_(flags.engine.stall_limit, clock_),
-        text_pool_(Threads(), kTextQueue, kTextBytes),
-        stream_pool_(Threads(), kStreamQueue),
+        text_pool_(cpus_, kTextQueue, kTextBytes),
+        stream_pool_(cpus_, kStreamQueue),
         context_{engine_,
                  *device.model.tokenizer,
                  template_.get(),
@@ -260,8 +251,6 @@ class Worker {
     return metrics_;
   }
 
-  static int Threads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
-
   void SetReady(bool ready) {
     health_->SetServing("readiness", ready);
     server_->SetServing("", ready);
@@ -277,6 +266,7 @@ class Worker {
   }
 
   const Flags& flags_;
+  const int cpus_ = ReadCpuTopology().ComputeThreads();
   RealClock clock_;
   RandomSource random_;
   std::unique_ptr<text::ChatTemplate> template_;

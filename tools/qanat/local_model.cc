@@ -1,8 +1,8 @@
 #include "tools/qanat/local_model.h"
 
+#include "common/base/cpu_topology.h"
 #include "common/base/status_macros.h"
 #include "worker/backend/cpu_backend.h"
-#include "worker/backend/cpu_topology.h"
 
 namespace qanat::tools {
 
@@ -22,7 +22,7 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LoadLocalModel(const LocalModelOptio
                                                            const engine::EngineOptions& engine) {
   auto local = std::make_unique<LocalModel>();
   local->name = options.model.substr(options.model.rfind('/') + 1);
-  local->threads = options.threads > 0 ? options.threads : backend::ReadCpuTopology().ComputeThreads();
+  local->threads = options.threads > 0 ? options.threads : ReadCpuTopology().ComputeThreads();
   local->engine = engine;
   QANAT_ASSIGN_OR_RETURN(local->backend,
                          backend::CreateCpuBackend({.threads = local->threads, .kernels = options.kernels}));

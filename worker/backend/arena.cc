@@ -3,11 +3,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <fstream>
-#include <limits>
-#include <string>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/available_memory.h"
 #include "common/base/status_macros.h"
 
 namespace qanat::backend {
@@ -37,17 +36,13 @@ absl::StatusOr<std::byte*> Arena::Allocate(int64_t bytes, const char* what) {
 }
 
 absl::Status Arena::Map(int64_t bytes, const char* what) {
-  const int64_t available = AvailableMemory();
-  if (bytes > available) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(what, " needs ", bytes, " bytes, but only ", available, " are available"));
-  }
+  QANAT_RETURN_IF_ERROR(CheckAvailable(bytes, what));
   const int64_t size = RoundUp(std::max(bytes, kMinMapping), kHugePage);
   void* base =
       mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        what, " needs ", bytes, " bytes; the system refused them, with ", available, " bytes available"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(what, " needs ", bytes, " bytes, which the system refused"));
   }
   // Streaming weights through 4 KiB pages costs a page walk every 64 lines. A refusal costs speed only.
   madvise(base, size, MADV_HUGEPAGE);
@@ -55,12 +50,12 @@ absl::Status Arena::Map(int64_t bytes, const char* what) {
   return absl::OkStatus();
 }
 
-int64_t AvailableMemory() {
-  std::ifstream meminfo("/proc/meminfo");
-  for (std::string line; std::getline(meminfo, line);) {
-    if (line.rfind("MemAvailable:", 0) == 0) return std::stoll(line.substr(13)) * 1024;
-  }
-  return std::numeric_limits<int64_t>::max();
+absl::Status CheckAvailable(int64_t bytes, const char* what) {
+  if (bytes <= 0) return absl::OkStatus();
+  const std::optional<int64_t> available = AvailableMemory();
+  if (!available.has_value() || bytes <= *available) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat(what, " needs ", bytes, " bytes, but only ", *available, " are available"));
 }
 
 }  // namespace qanat::backend

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace qanat::backend {
@@ -34,7 +35,7 @@ class Arena {
   std::vector<Mapping> mappings_;
 };
 
-// What the system could still give without swapping, in bytes; the largest int64 when it does not say.
-int64_t AvailableMemory();
+// RESOURCE_EXHAUSTED with both sizes when AvailableMemory() is less than `bytes`.
+absl::Status CheckAvailable(int64_t bytes, const char* what);
 
 }  // namespace qanat::backend

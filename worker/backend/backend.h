@@ -117,8 +117,8 @@ class Backend {
                           RopeStyle style) = 0;
   // RESOURCE_EXHAUSTED with both sizes in the message when the memory is not there. Called once.
   virtual absl::Status AllocateKv(const KvConfig& config) = 0;
-  // Activations of at most `rows` rows.
-  virtual Activations Allocate(int rows, int cols) = 0;
+  // Activations of at most `rows` rows. RESOURCE_EXHAUSTED as AllocateKv's.
+  virtual absl::StatusOr<Activations> Allocate(int rows, int cols) = 0;
 
   // --- Operations
   // -------------------------------------------------------------------------------------------- out[r, :] =

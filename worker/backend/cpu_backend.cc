@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/cpu_topology.h"
 #include "common/base/status_macros.h"
 #include "kernels/embed.h"
 #include "worker/backend/cpu_backend_impl.h"
-#include "worker/backend/cpu_topology.h"
 
 namespace qanat::backend {
 namespace {
@@ -76,7 +76,7 @@ CpuBackend::CpuBackend(const kernels::KernelSet& kernels, ThreadPoolOptions thre
 
 absl::StatusOr<Weight> CpuBackend::LoadMatrix(absl::Span<const HostMatrix> parts) {
   QANAT_ASSIGN_OR_RETURN(const Weight weight, weights_.AddMatrix(parts));
-  ReserveScratch();
+  QANAT_RETURN_IF_ERROR(ReserveScratch());
   return weight;
 }
 
@@ -92,21 +92,26 @@ Weight CpuBackend::LoadRope(absl::Span<const float> cos, absl::Span<const float>
 
 absl::Status CpuBackend::AllocateKv(const KvConfig& config) { return kv_.Allocate(config); }
 
-Activations CpuBackend::Allocate(int rows, int cols) {
-  absl::StatusOr<std::byte*> memory = arena_.Allocate(int64_t{4} * rows * cols, "activations");
-  QANAT_CHECK(memory.ok()) << memory.status();
+absl::StatusOr<Activations> CpuBackend::Allocate(int rows, int cols) {
+  const int64_t bytes = int64_t{4} * rows * cols;
+  QANAT_ASSIGN_OR_RETURN(std::byte* const memory, arena_.Allocate(bytes, "activations"));
+  // Taken at once: the next to ask is not told of memory that this one was promised.
+  std::memset(memory, 0, bytes);
   max_rows_ = std::max(max_rows_, rows);
-  ReserveScratch();
-  return {*memory, rows, cols};
+  QANAT_RETURN_IF_ERROR(ReserveScratch());
+  return Activations{memory, rows, cols};
 }
 
-void CpuBackend::ReserveScratch() {
+absl::Status CpuBackend::ReserveScratch() {
+  constexpr int64_t kCellBytes = sizeof(kernels::QuantizedCell);
   const int64_t cells = kernels::NumQuantizedCells(max_rows_, weights_.max_cols());
-  quantized_.resize(std::max<size_t>(quantized_.size(), cells));
-  const int64_t scratch_bytes = kernels::GemmScratchBytes(weights_.max_cols(), max_rows_);
-  for (auto& scratch : gemm_scratch_) {
-    scratch.resize(std::max<size_t>(scratch.size(), scratch_bytes / sizeof(kernels::QuantizedCell) + 1));
-  }
+  const int64_t scratch = kernels::GemmScratchBytes(weights_.max_cols(), max_rows_) / kCellBytes + 1;
+  const int64_t more = cells - static_cast<int64_t>(quantized_.size()) +
+                       pool_.num_threads() * (scratch - static_cast<int64_t>(gemm_scratch_[0].size()));
+  QANAT_RETURN_IF_ERROR(CheckAvailable(more * kCellBytes, "scratch memory of products"));
+  quantized_.resize(cells);
+  for (auto& cells_of_thread : gemm_scratch_) cells_of_thread.resize(scratch);
+  return absl::OkStatus();
 }
 
 float* CpuBackend::Output(Activations out) {

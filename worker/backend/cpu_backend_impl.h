@@ -28,7 +28,7 @@ class CpuBackend final : public Backend {
   Weight LoadRope(absl::Span<const float> cos, absl::Span<const float> sin, int half_head_dim,
                   RopeStyle style) override;
   absl::Status AllocateKv(const KvConfig& config) override;
-  Activations Allocate(int rows, int cols) override;
+  absl::StatusOr<Activations> Allocate(int rows, int cols) override;
 
   void Embed(Weight table, absl::Span<const TokenId> ids, float scale, Activations out) override;
   void RmsNorm(Activations in, Weight weight, float eps, Activations out) override;
@@ -74,8 +74,8 @@ class CpuBackend final : public Backend {
 
   // The pool, with the calling thread as its thread 0.
   ThreadPool& Threads();
-  // Room for the largest product that weights and activations so far allow.
-  void ReserveScratch();
+  // Room for the largest product that weights and activations so far allow. RESOURCE_EXHAUSTED as Arena's.
+  absl::Status ReserveScratch();
   // Where an operation writes; what had been quantised of these activations is void from here on.
   float* Output(Activations out);
   // Calls run(begin, end) over all rows, on one thread when there is little work.

@@ -6,8 +6,8 @@
 #include <chrono>
 
 #include "common/base/check.h"
+#include "common/base/cpu_topology.h"
 #include "kernels/float_mode.h"
-#include "worker/backend/cpu_topology.h"
 
 namespace qanat::backend {
 namespace {

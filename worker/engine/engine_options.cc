@@ -15,6 +15,11 @@ absl::Status AtLeast(const char* flag, int64_t value, int64_t minimum, const cha
   return InvalidField(flag, absl::StrCat("must be at least ", minimum, why, ", got ", value));
 }
 
+absl::Status Within(const char* flag, int64_t value, int64_t maximum) {
+  if (value >= 1 && value <= maximum) return absl::OkStatus();
+  return InvalidField(flag, absl::StrCat("must be between 1 and ", maximum, ", got ", value));
+}
+
 }  // namespace
 
 int32_t EngineOptions::max_logit_rows() const {
@@ -25,13 +30,14 @@ int32_t EngineOptions::max_logit_rows() const {
 
 absl::Status EngineOptions::Validate() const {
   QANAT_RETURN_IF_ERROR(AtLeast("context_length", context_length, 2));
-  QANAT_RETURN_IF_ERROR(AtLeast("--block-size", block_size, 1));
-  QANAT_RETURN_IF_ERROR(AtLeast("--kv-blocks", num_blocks, 1));
-  QANAT_RETURN_IF_ERROR(AtLeast("--max-seqs", max_seqs, 1));
+  QANAT_RETURN_IF_ERROR(Within("--block-size", block_size, kMaxBlockSize));
+  QANAT_RETURN_IF_ERROR(Within("--kv-blocks", num_blocks, kMaxBlocks));
+  QANAT_RETURN_IF_ERROR(Within("--max-seqs", max_seqs, kMaxBatchTokens));
+  QANAT_RETURN_IF_ERROR(Within("--max-batch-tokens", max_batch_tokens, kMaxBatchTokens));
   QANAT_RETURN_IF_ERROR(AtLeast("--max-batch-tokens", max_batch_tokens, max_seqs,
                                 " (--max-seqs: every running sequence gets its token in every step)"));
   QANAT_RETURN_IF_ERROR(AtLeast("--chunk-tokens", chunk_tokens, 1));
-  QANAT_RETURN_IF_ERROR(AtLeast("--queue-requests", queue_requests, 1));
+  QANAT_RETURN_IF_ERROR(Within("--queue-requests", queue_requests, kMaxQueueRequests));
   QANAT_RETURN_IF_ERROR(AtLeast("--queue-tokens", queue_tokens, context_length,
                                 " (the context: any prompt fits an empty queue)"));
   if (kv_layout == kv::Layout::kContiguous && prefix_cache) {

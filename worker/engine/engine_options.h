@@ -13,6 +13,13 @@
 
 namespace qanat::engine {
 
+// The most that the limits may be set to: far above what helps, and small enough for all sums of them. What
+// memory they need is for whoever allocates it to refuse.
+inline constexpr int32_t kMaxBlockSize = 1024;
+inline constexpr int32_t kMaxBlocks = 1 << 22;
+inline constexpr int32_t kMaxBatchTokens = 1 << 16;  // and sequences: each has its token in every step
+inline constexpr int32_t kMaxQueueRequests = 1 << 20;
+
 struct EngineOptions {
   int32_t context_length = 0;  // of the model
   int32_t block_size = 16;     // tokens

@@ -11,6 +11,7 @@
 namespace qanat::model {
 
 // Loads the weights into `backend`. Every tensor of the file is either used or named in an error.
+// RESOURCE_EXHAUSTED, naming the flags, when steps of these limits do not fit into the memory.
 absl::StatusOr<std::unique_ptr<Model>> CreateDecoder(const GgufFile& file, const ModelConfig& config,
                                                      backend::Backend& backend, const StepLimits& limits);
 

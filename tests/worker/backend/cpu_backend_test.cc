@@ -188,15 +188,15 @@ TEST(CpuBackendTest, ProductsReadWhatWasWrittenLast) {
       {"n", DType::kF32, 1, 64, {reinterpret_cast<const std::byte*>(ones.data()), 64 * sizeof(float)}});
   const Weight quarter = *backend->LoadVector(
       {"q", DType::kF32, 1, 16, {reinterpret_cast<const std::byte*>(ones.data()), 16 * sizeof(float)}});
-  const Activations source = backend->Allocate(2, 64), input = backend->Allocate(2, 64);
-  const Activations wide = backend->Allocate(2, 128), out = backend->Allocate(2, 64);
+  const Activations source = *backend->Allocate(2, 64), input = *backend->Allocate(2, 64);
+  const Activations wide = *backend->Allocate(2, 128), out = *backend->Allocate(2, 64);
   const auto product = [&](Activations in) {
     backend->MatMul(w, in, out);
     return std::vector<float>(backend->Row(out, 1).begin(), backend->Row(out, 1).end());
   };
   // What the product of `input` is when it is not made by an operation that quantises.
   const auto fresh = [&] {
-    const Activations copy = backend->Allocate(2, 64);
+    const Activations copy = *backend->Allocate(2, 64);
     backend->GatherRows(input, std::vector<int32_t>{0, 1}, copy);
     return product(copy);
   };
@@ -234,6 +234,13 @@ TEST(CpuBackendTest, ProductsReadWhatWasWrittenLast) {
   expect_new("HeadNorm");
 }
 
+TEST(CpuBackendTest, ActivationsThatNoMemoryHoldsAreRefused) {
+  const std::unique_ptr<Backend> backend = Create("auto");
+  const absl::Status status = backend->Allocate(1 << 30, 1 << 20).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("activations needs 4503599627370496 bytes"));
+}
+
 TEST(CpuBackendTest, HeadNormTouchesItsHeadsOnly) {
   std::mt19937 rng(7);
   constexpr int kRows = 200, kHeads = 5, kDim = 24, kCols = kHeads * kDim;  // enough for several tiles
@@ -248,7 +255,7 @@ TEST(CpuBackendTest, HeadNormTouchesItsHeadsOnly) {
     };
     const std::vector<float> weight = kernels::RandomFloats(rng, kDim);
     const std::vector<float> values = kernels::RandomFloats(rng, kCols, 3);
-    const Activations rows = backend->Allocate(kRows, kCols);
+    const Activations rows = *backend->Allocate(kRows, kCols);
     backend->FillRows(load(values), rows);
     backend->HeadNorm(rows, 1, 3, load(weight), 1e-5f);
     for (int row = 0; row < kRows; ++row) {

@@ -69,14 +69,14 @@ class SmallModel {
                                  KvFormat::kBF16})
                     .ok());
     const int rows = shape.max_rows;
-    x_ = backend.Allocate(rows, shape.hidden);
-    normed_ = backend.Allocate(rows, shape.hidden);
-    qkv_out_ = backend.Allocate(rows, q + 2 * kv);
-    attended_ = backend.Allocate(rows, q);
-    gate_up_out_ = backend.Allocate(rows, 2 * shape.ffn);
-    activated_ = backend.Allocate(rows, shape.ffn);
-    last_ = backend.Allocate(rows, shape.hidden);
-    logits_ = backend.Allocate(rows, shape.vocabulary);
+    x_ = *backend.Allocate(rows, shape.hidden);
+    normed_ = *backend.Allocate(rows, shape.hidden);
+    qkv_out_ = *backend.Allocate(rows, q + 2 * kv);
+    attended_ = *backend.Allocate(rows, q);
+    gate_up_out_ = *backend.Allocate(rows, 2 * shape.ffn);
+    activated_ = *backend.Allocate(rows, shape.ffn);
+    last_ = *backend.Allocate(rows, shape.hidden);
+    logits_ = *backend.Allocate(rows, shape.vocabulary);
   }
 
   // Logits of every row.

@@ -1,4 +1,5 @@
 #include "worker/backend/thread_pool.h"
+#include "common/base/cpu_topology.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -8,8 +9,6 @@
 #include <atomic>
 #include <random>
 #include <thread>
-
-#include "worker/backend/cpu_topology.h"
 
 namespace qanat::backend {
 namespace {

@@ -1,6 +1,7 @@
 #include "worker/engine/engine_options.h"
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@ TEST(EngineOptionsTest, SensibleOnesAreValid) {
 }
 
 TEST(EngineOptionsTest, NamesTheFlagThatIsOutOfRange) {
+  constexpr int32_t kLargest = std::numeric_limits<int32_t>::max();
   const std::vector<std::pair<std::string, std::function<void(EngineOptions&)>>> cases = {
       {"context_length", [](EngineOptions& o) { o.context_length = 1; }},
       {"--block-size", [](EngineOptions& o) { o.block_size = 0; }},
@@ -31,6 +33,11 @@ TEST(EngineOptionsTest, NamesTheFlagThatIsOutOfRange) {
       {"--queue-requests", [](EngineOptions& o) { o.queue_requests = 0; }},
       {"--queue-tokens", [](EngineOptions& o) { o.queue_tokens = o.context_length - 1; }},
       {"--kv", [](EngineOptions& o) { o.kv_layout = kv::Layout::kContiguous; }},
+      {"--block-size", [](EngineOptions& o) { o.block_size = kMaxBlockSize + 1; }},
+      {"--kv-blocks", [](EngineOptions& o) { o.num_blocks = kLargest; }},
+      {"--max-seqs", [](EngineOptions& o) { o.max_seqs = o.max_batch_tokens = kLargest; }},
+      {"--max-batch-tokens", [](EngineOptions& o) { o.max_batch_tokens = kLargest; }},
+      {"--queue-requests", [](EngineOptions& o) { o.queue_requests = kLargest; }},
       {"--class-defaults", [](EngineOptions& o) { o.class_defaults[1] = Duration(-1); }},
   };
   for (const auto& [flag, change] : cases) {

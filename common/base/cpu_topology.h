@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace qanat::backend {
+namespace qanat {
 
 struct CpuTopology {
   std::vector<int> cpus;  // of the cpuset, ascending, never empty
@@ -28,4 +28,4 @@ std::vector<int> AllowedCpus();
 // what is no limit.
 std::optional<int> ParseCpuMax(std::string_view text);
 
-}  // namespace qanat::backend
+}  // namespace qanat

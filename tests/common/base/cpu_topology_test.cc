@@ -1,11 +1,9 @@
-#include "worker/backend/cpu_topology.h"
+#include "common/base/cpu_topology.h"
 
-#include <gtest/gtest.h>
+#include "gtest/gtest.h"
+#include "tests/fakes/fake_system.h"
 
-#include <filesystem>
-#include <fstream>
-
-namespace qanat::backend {
+namespace qanat {
 namespace {
 
 TEST(CpuTopologyTest, ParsesCpuMax) {
@@ -20,25 +18,8 @@ TEST(CpuTopologyTest, ParsesCpuMax) {
   EXPECT_EQ(ParseCpuMax("nonsense"), std::nullopt);
 }
 
-// A /proc and a /sys of one's own.
-class FakeSystem {
- public:
-  explicit FakeSystem(const std::string& name) : root_(testing::TempDir() + "/cpu_topology_" + name) {
-    std::filesystem::remove_all(root_);
-  }
-  ~FakeSystem() { std::filesystem::remove_all(root_); }
-  void Write(const std::string& path, const std::string& text) {
-    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
-    std::ofstream(root_ + path) << text;
-  }
-  const std::string& root() const { return root_; }
-
- private:
-  std::string root_;
-};
-
 TEST(CpuTopologyTest, TakesTheTightestLimitOnTheWayUp) {
-  FakeSystem system("v2");
+  fakes::FakeSystem system("v2");
   system.Write("/proc/self/cgroup", "0::/pods/one/inner\n");
   system.Write("/sys/fs/cgroup/pods/cpu.max", "800000 100000\n");
   system.Write("/sys/fs/cgroup/pods/one/cpu.max", "300000 100000\n");
@@ -47,7 +28,7 @@ TEST(CpuTopologyTest, TakesTheTightestLimitOnTheWayUp) {
 }
 
 TEST(CpuTopologyTest, ReadsTheRootOfItsNamespace) {
-  FakeSystem system("root");
+  fakes::FakeSystem system("root");
   system.Write("/proc/self/cgroup", "0::/\n");
   system.Write("/sys/fs/cgroup/cpu.max", "100000 100000\n");
   EXPECT_EQ(ReadCpuTopology(system.root()).quota, 1);
@@ -55,7 +36,7 @@ TEST(CpuTopologyTest, ReadsTheRootOfItsNamespace) {
 }
 
 TEST(CpuTopologyTest, ReadsTheFirstVersionsFiles) {
-  FakeSystem system("v1");
+  fakes::FakeSystem system("v1");
   system.Write("/proc/self/cgroup", "5:memory:/a\n4:cpuacct,cpu:/a/b\n1:cpuset:/a\n");
   system.Write("/sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us", "-1\n");
   system.Write("/sys/fs/cgroup/cpu/a/b/cpu.cfs_period_us", "100000\n");
@@ -65,7 +46,7 @@ TEST(CpuTopologyTest, ReadsTheFirstVersionsFiles) {
 }
 
 TEST(CpuTopologyTest, WhatCannotBeReadDoesNotLimit) {
-  FakeSystem system("empty");
+  fakes::FakeSystem system("empty");
   const CpuTopology topology = ReadCpuTopology(system.root());
   EXPECT_EQ(topology.quota, 0);
   EXPECT_EQ(topology.ComputeThreads(), static_cast<int>(topology.cpus.size()));
@@ -78,4 +59,4 @@ TEST(CpuTopologyTest, AQuotaAboveTheCpusetDoesNotRaiseIt) {
 }
 
 }  // namespace
-}  // namespace qanat::backend
+}  // namespace qanat
