@@ -89,6 +89,9 @@ struct Bounds {
   int64_t first;
   int64_t count;
   int64_t step;
+
+  // The i-th place. REQUIRES: i < count: behind the last one lies what no integer may hold.
+  int64_t At(int64_t i) const { return first + i * step; }
 };
 
 absl::StatusOr<int64_t> BoundOf(const Value& value, int64_t otherwise) {
@@ -132,7 +135,8 @@ absl::StatusOr<Value> SliceText(const Text& text, const Value& start, const Valu
                                  starts[static_cast<size_t>(bounds.first + bounds.count)]));
   }
   Text out;
-  for (int64_t i = 0, at = bounds.first; i < bounds.count; ++i, at += bounds.step) {
+  for (int64_t i = 0; i < bounds.count; ++i) {
+    const int64_t at = bounds.At(i);
     out.AppendSlice(text, starts[static_cast<size_t>(at)], starts[static_cast<size_t>(at + 1)]);
   }
   return Value::Str(std::move(out));
@@ -174,8 +178,8 @@ absl::StatusOr<Value> Slice(const Value& value, const Value& start, const Value&
   QANAT_ASSIGN_OR_RETURN(const Bounds bounds,
                          ResolveSlice(start, stop, step, static_cast<int64_t>(items.size())));
   std::vector<Value> slice;
-  for (int64_t i = 0, at = bounds.first; i < bounds.count; ++i, at += bounds.step) {
-    slice.push_back(items[static_cast<size_t>(at)]);
+  for (int64_t i = 0; i < bounds.count; ++i) {
+    slice.push_back(items[static_cast<size_t>(bounds.At(i))]);
   }
   return MakeList(value.list().type, std::move(slice), budget);
 }

@@ -46,6 +46,7 @@ class Pieces {
     return absl::OkStatus();
   }
   Result ToList(List::Type type) { return MakeList(type, std::move(pieces_), budget_); }
+  std::vector<Value> Take() && { return std::move(pieces_); }
   Result ToReversedList() {
     std::reverse(pieces_.begin(), pieces_.end());
     return ToList(List::Type::kList);
@@ -156,11 +157,8 @@ Result RightSplitMethod(const Text& self, const Arguments& arguments, Budget& bu
 Result SplitLinesMethod(const Text& self, const Arguments& arguments, Budget& budget) {
   QANAT_ASSIGN_OR_RETURN(const Bound bound, Bind("splitlines", arguments, {"keepends"}, 0));
   QANAT_ASSIGN_OR_RETURN(const int64_t keep_ends, IntArgument("splitlines", bound[0], 0));
-  Pieces pieces(budget);
-  for (Text& line : SplitLines(self, keep_ends != 0)) {
-    QANAT_RETURN_IF_ERROR(pieces.Add(std::move(line)));
-  }
-  return pieces.ToList(List::Type::kList);
+  QANAT_ASSIGN_OR_RETURN(std::vector<Value> lines, SplitLines(self, keep_ends != 0, budget));
+  return MakeList(List::Type::kList, std::move(lines), budget);
 }
 
 Result PartitionMethod(const Text& self, const Arguments& arguments, Budget& budget) {
@@ -171,8 +169,8 @@ Result RightPartitionMethod(const Text& self, const Arguments& arguments, Budget
   return Partition(self, arguments, /*backwards=*/true, budget);
 }
 
-std::vector<Text> SplitLines(const Text& text, bool keep_ends) {
-  std::vector<Text> lines;
+absl::StatusOr<std::vector<Value>> SplitLines(const Text& text, bool keep_ends, Budget& budget) {
+  Pieces lines(budget);
   size_t begin = 0;
   for (size_t at = 0; at < text.size();) {
     const CodePoint c = CodePointAt(text.bytes(), at);
@@ -180,11 +178,11 @@ std::vector<Text> SplitLines(const Text& text, bool keep_ends) {
     at += c.length;
     if (!EndsLine(c.value)) continue;
     if (c.value == '\r' && at < text.size() && text.bytes()[at] == '\n') ++at;
-    lines.push_back(text.Slice(begin, keep_ends ? at : stop));
+    QANAT_RETURN_IF_ERROR(lines.Add(text.Slice(begin, keep_ends ? at : stop)));
     begin = at;
   }
-  if (begin < text.size()) lines.push_back(text.Slice(begin, text.size()));
-  return lines;
+  if (begin < text.size()) QANAT_RETURN_IF_ERROR(lines.Add(text.Slice(begin, text.size())));
+  return std::move(lines).Take();
 }
 
 }  // namespace qanat::text::jinja

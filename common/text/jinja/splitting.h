@@ -1,6 +1,8 @@
 // The methods that cut a string: split, rsplit, splitlines, partition, rpartition.
 #pragma once
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "common/text/jinja/arguments.h"
 #include "common/text/jinja/budget.h"
@@ -15,7 +17,7 @@ absl::StatusOr<Value> SplitLinesMethod(const Text& self, const Arguments& argume
 absl::StatusOr<Value> PartitionMethod(const Text& self, const Arguments& arguments, Budget& budget);
 absl::StatusOr<Value> RightPartitionMethod(const Text& self, const Arguments& arguments, Budget& budget);
 
-// The lines, as str.splitlines() ends them.
-std::vector<Text> SplitLines(const Text& text, bool keep_ends);
+// The lines, as str.splitlines() ends them: strings that are paid for one by one.
+absl::StatusOr<std::vector<Value>> SplitLines(const Text& text, bool keep_ends, Budget& budget);
 
 }  // namespace qanat::text::jinja

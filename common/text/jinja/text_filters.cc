@@ -125,9 +125,11 @@ Result Indent(const Value& input, const Arguments& arguments, Budget& budget) {
   QANAT_RETURN_IF_ERROR(budget.SpendText(input.text()));
   Text ended = input.text();
   ended.Append("\n", /*control=*/false);
+  QANAT_ASSIGN_OR_RETURN(const std::vector<Value> lines, SplitLines(ended, /*keep_ends=*/false, budget));
   Text out;
   bool first = true;
-  for (const Text& line : SplitLines(ended, /*keep_ends=*/false)) {
+  for (const Value& value : lines) {
+    const Text& line = value.text();
     QANAT_RETURN_IF_ERROR(budget.SpendText(indentation));
     if (!first) out.Append("\n", /*control=*/false);
     const bool indents = first ? TruthArgument(bound[1], false) : blank_too || !line.empty();

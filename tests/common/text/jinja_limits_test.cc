@@ -2,6 +2,7 @@
 #include <string>
 
 #include "common/base/error.h"
+#include "common/text/jinja/splitting.h"
 #include "gtest/gtest.h"
 #include "tests/common/text/jinja_render.h"
 
@@ -107,6 +108,28 @@ TEST(JinjaLimitsTest, StepsEndGrowingValues) {
         "{% for i in range(99999) %}{{ s | length }}{% endfor %}"}) {
     EXPECT_EQ(ReasonOfRender(source, R"({"s": ")" + std::string(100'000, 'x') + R"("})"), kReasonLimit)
         << source;
+  }
+}
+
+TEST(JinjaLimitsTest, LinesArePaidForOneByOne) {
+  const Text text = Text::Plain(std::string(1'000'000, '\n'));
+  Budget enough({.max_steps = 10'000'000});
+  const auto lines = SplitLines(text, /*keep_ends=*/true, enough);
+  ASSERT_TRUE(lines.ok()) << lines.status();
+  EXPECT_EQ(lines->size(), 1'000'000u);
+  Budget little({.max_steps = 100});
+  EXPECT_EQ(ReasonOf(SplitLines(text, /*keep_ends=*/true, little).status()), kReasonLimit);
+  const std::string json = R"({"s": ")" + Repeat("\\n", 400'000) + R"("})";
+  EXPECT_EQ(ReasonOfRender("{{ s | indent }}", json), kReasonLimit);
+  EXPECT_EQ(ReasonOfRender("{{ s.splitlines() | length }}", json), kReasonLimit);
+}
+
+TEST(JinjaLimitsTest, NoStepOfASliceIsTooLarge) {
+  for (const std::string& step :
+       {"9223372036854775807", "-9223372036854775807", "(-9223372036854775807 - 1)"}) {
+    const auto text = RenderTemplate("{{ 'abc'[1::" + step + "] }}{{ [7, 8, 9][1::" + step + "] }}");
+    ASSERT_TRUE(text.ok()) << text.status();
+    EXPECT_EQ(text->bytes(), "b[8]");
   }
 }
 
