@@ -20,6 +20,7 @@ constexpr char kFooter[] =
 // What the command line says, before it is checked.
 struct Raw {
   std::string threads = "0";
+  std::string context_length = "0";
   std::string kv_blocks = "0";
   std::string kv_memory = "0";
   std::string block_size = "16";
@@ -75,6 +76,8 @@ void AddEngine(CLI::App& app, Flags& flags, Raw& raw) {
   cli::AddFlag(app, "threads", raw.threads, "compute threads; 0: all of the cpuset");
   cli::AddFlag(app, "kernels", flags.backend.kernels,
                "auto, avx512, avx2, scalar or reference (float32, float32 KV cache)");
+  cli::AddFlag(app, "context-length", raw.context_length,
+               "tokens that prompt and answer may have together; 0: as many as the model allows");
   cli::AddFlag(app, "kv-dtype", raw.kv_dtype,
                "bf16, float32 (twice the memory), or auto: bf16, but float32 for the reference kernels");
   cli::AddFlag(app, "kv-blocks", raw.kv_blocks, "blocks of the KV cache; 0: from --kv-memory");
@@ -150,6 +153,7 @@ absl::Status ReadClassDefaults(const std::string& text, std::array<Duration, 3>&
 absl::Status ReadNumbers(const Raw& raw, Flags& flags) {
   engine::EngineOptions& engine = flags.engine;
   QANAT_RETURN_IF_ERROR(cli::ReadNumber("--threads", raw.threads, flags.backend.threads));
+  QANAT_RETURN_IF_ERROR(cli::ReadNumber("--context-length", raw.context_length, engine.context_length));
   QANAT_RETURN_IF_ERROR(cli::ReadNumber("--kv-blocks", raw.kv_blocks, engine.num_blocks));
   QANAT_RETURN_IF_ERROR(cli::ReadNumber("--kv-memory", raw.kv_memory, flags.kv_memory));
   QANAT_RETURN_IF_ERROR(cli::ReadNumber("--block-size", raw.block_size, engine.block_size));
@@ -209,7 +213,7 @@ absl::Status CheckDevice(const Flags& flags) {
   if (flags.device != "sim" && !flags.sim_model.empty()) {
     return absl::InvalidArgumentError("--sim-model is for --device=sim");
   }
-  return absl::OkStatus();
+  return backend::CheckKernels(flags.backend.kernels);
 }
 
 absl::Status Check(const Raw& raw, Flags& flags) {
@@ -230,9 +234,12 @@ absl::Status Check(const Raw& raw, Flags& flags) {
   flags.engine.speculation = raw.speculation == "lookup";
   QANAT_RETURN_IF_ERROR(ReadModes(raw, flags.engine));
   if (flags.model_id.empty()) flags.model_id = flags.model.substr(flags.model.rfind('/') + 1);
+  if (flags.engine.num_blocks > 0 && flags.kv_memory > 0) {
+    return absl::InvalidArgumentError("--kv-memory: the pool's size is given by --kv-blocks already");
+  }
   // With the smallest context and pool: those that the model gives are checked with it.
   engine::EngineOptions known = flags.engine;
-  known.context_length = 2;
+  if (known.context_length == 0) known.context_length = engine::kMinContext;
   known.num_blocks = std::max(known.num_blocks, 1);
   return known.Validate();
 }

@@ -22,7 +22,7 @@ struct Flags {
   std::string sim_model;       // of the simulated device: a file, or empty for sim::kReferenceDevice
   std::string step_log;        // a file; empty: none
   backend::CpuBackendOptions backend;
-  // engine.num_blocks 0: from kv_memory; engine.context_length is the model's.
+  // engine.num_blocks 0: from kv_memory; engine.context_length 0: the model's.
   engine::EngineOptions engine;
   int64_t kv_memory = 0;  // bytes; 0: half of free memory
   Duration drain_limit = std::chrono::seconds(30);

@@ -67,7 +67,7 @@ struct Device {
 absl::StatusOr<int32_t> ChooseBlocks(const Flags& flags, int64_t block_bytes) {
   if (flags.engine.num_blocks > 0) return flags.engine.num_blocks;
   const int64_t bytes = flags.kv_memory > 0 ? flags.kv_memory : AvailableMemory().value_or(0) / 2;
-  const int64_t blocks = std::min<int64_t>(bytes / block_bytes, engine::kMaxBlocks);
+  const int64_t blocks = std::min<int64_t>(bytes / block_bytes, flags.engine.max_blocks());
   if (blocks > 0) return static_cast<int32_t>(blocks);
   return absl::ResourceExhaustedError(
       absl::StrCat("--kv-memory: ", bytes, " bytes hold no block of ", block_bytes, " bytes"));
@@ -82,13 +82,13 @@ absl::StatusOr<Device> SimulateDevice(const Flags& flags) {
   if (!flags.sim_model.empty()) {
     QANAT_ASSIGN_OR_RETURN(step_model, sim::ReadStepModel(flags.sim_model));
   }
-  QANAT_ASSIGN_OR_RETURN(device.model, model::LoadWithoutWeights(flags.model));
+  QANAT_ASSIGN_OR_RETURN(device.model, model::LoadWithoutWeights(flags.model, flags.engine.context_length));
   const model::ModelConfig& config = device.model.config;
   const int64_t token_bytes =
       int64_t{2} * config.num_layers * config.kv_size() * (flags.backend.float_cache ? 4 : 2);
   QANAT_ASSIGN_OR_RETURN(device.engine.num_blocks,
                          ChooseBlocks(flags, token_bytes * flags.engine.block_size));
-  device.engine.context_length = config.context_length;
+  device.engine.context_length = device.model.context_length;
   QANAT_RETURN_IF_ERROR(device.engine.Validate());
   device.clock = std::make_unique<RealClock>();
   device.runner = std::make_unique<sim::SimModelRunner>(
@@ -104,14 +104,15 @@ absl::StatusOr<Device> LoadDevice(const Flags& flags) {
   QANAT_ASSIGN_OR_RETURN(device.backend, backend::CreateCpuBackend(flags.backend));
   QANAT_ASSIGN_OR_RETURN(device.model, model::LoadModel(flags.model, *device.backend,
                                                         {.max_tokens = flags.engine.max_batch_tokens,
-                                                         .max_logit_rows = flags.engine.max_logit_rows()}));
+                                                         .max_logit_rows = flags.engine.max_logit_rows(),
+                                                         .max_context = flags.engine.context_length}));
   const auto format = flags.backend.float_cache ? backend::KvFormat::kF32 : backend::KvFormat::kBF16;
   backend::KvConfig kv = model::KvConfigFor(device.model.config, flags.engine.block_size, 1, format);
   QANAT_ASSIGN_OR_RETURN(kv.num_blocks, ChooseBlocks(flags, device.backend->BlockBytes(kv)));
   device.engine.num_blocks = kv.num_blocks;
   kv.num_blocks += flags.engine.padding_blocks();
   QANAT_RETURN_IF_ERROR(device.backend->AllocateKv(kv));
-  device.engine.context_length = device.model.config.context_length;
+  device.engine.context_length = device.model.context_length;
   QANAT_RETURN_IF_ERROR(device.engine.Validate());
   device.numerics = device.backend->Numerics();
   device.runner = std::make_unique<model::DeviceModelRunner>(*device.model.model, *device.backend);
@@ -147,7 +148,7 @@ api::WorkerInfo InfoOf(const Flags& flags, const Device& device, bool chat, cons
                        uint64_t epoch) {
   const model::ModelConfig& config = device.model.config;
   api::WorkerInfo info;
-  info.model = {flags.model_id, config.context_length, config.vocab_size, device.engine.block_size,
+  info.model = {flags.model_id, device.model.context_length, config.vocab_size, device.engine.block_size,
                 int64_t{device.engine.num_blocks} * device.engine.block_size};
   info.architecture = config.architecture;
   info.quantization = config.quantization;
@@ -203,10 +204,9 @@ class Worker {
     exporter_.AddProcessMetrics("worker");
     watch_thread_.emplace(publisher_);
     QANAT_ASSIGN_OR_RETURN(health_, rpc::Server::Start({.listen = flags_.health_listen, .services = {}}));
-    QANAT_ASSIGN_OR_RETURN(
-        server_, rpc::Server::Start({.listen = flags_.listen,
-                                     .services = {&inference_, &models_, &worker_service_},
-                                     .max_receive_bytes = api::MaxRequestBytes(info_.model.context_length)}));
+    QANAT_ASSIGN_OR_RETURN(server_, rpc::Server::Start({.listen = flags_.listen,
+                                                        .services = {&inference_, &models_, &worker_service_},
+                                                        .max_receive_bytes = api::MaxRequestBytes(info_.model.context_length)}));
     QANAT_ASSIGN_OR_RETURN(const std::string metrics, exporter_.Listen(flags_.metrics_listen));
     watchdog_ = std::make_unique<service::Watchdog>(loop_, flags_.watchdog, clock_, [this] { OnStuck(); });
     health_->SetServing("liveness", true);

@@ -129,6 +129,53 @@ TEST(WorkerCommandLineTest, AMalformedModelEndsItByFileKeyAndReason) {
   }
 }
 
+Outcome Worker(const std::string& model, const Flags& flags) {
+  Flags command = {Program("qanat-worker"), "--model", model, "--listen", "127.0.0.1:0"};
+  command.insert(command.end(), flags.begin(), flags.end());
+  return RunToEnd(command);
+}
+
+TEST(WorkerCommandLineTest, RefusesByNameWhatNoMachineCouldDo) {
+  const fakes::TemporaryFile file(fakes::TinyLlama().Build());
+  const struct {
+    Flags flags;
+    const char* named;
+  } cases[] = {
+      {{"--max-batch-tokens=8M"}, "--max-batch-tokens: must be between 1 and 65536, got 8388608"},
+      {{"--max-seqs=100K", "--max-batch-tokens=100K"}, "--max-seqs: must be between 1 and 65536"},
+      {{"--max-seqs=2147483647", "--max-batch-tokens=2147483647"}, "--max-seqs"},
+      {{"--device=sim", "--kv-blocks=2147483647"}, "--kv-blocks: must be between 1 and 4194304"},
+      {{"--queue-requests=2147483647"}, "--queue-requests"},
+      {{"--kv-blocks=16", "--kv-memory=1G"}, "--kv-memory: the pool's size is given by --kv-blocks already"},
+      {{"--device=sim", "--kernels=bogus"}, "--kernels=bogus: must be auto, "},
+      {{"--context-length=1"}, "--context-length: must be at least 2"},
+  };
+  for (const auto& one : cases) {
+    const Outcome outcome = Worker(file.path(), one.flags);
+    EXPECT_EQ(outcome.exit, 2) << one.named;
+    EXPECT_THAT(outcome.errors, HasSubstr(one.named));
+  }
+  const Outcome outcome = Worker(file.path(), {"--context-length=65"});
+  EXPECT_EQ(outcome.exit, 1);
+  EXPECT_THAT(outcome.errors, HasSubstr("--context-length: must be between 1 and the model's 64, got 65"));
+}
+
+TEST(WorkerCommandLineTest, AShorterContextIsServedAndTold) {
+  for (const char* device : {"--device=cpu", "--device=sim"}) {
+    const Server worker = StartWorker({device, "--context-length=100"});
+    const Outcome models = Qanat({"models", "--target", worker.address});
+    ASSERT_EQ(models.exit, 0) << models.errors;
+    EXPECT_THAT(models.output, HasSubstr("context 100")) << device;
+    Client client(worker.address);
+    EXPECT_TRUE(client.Generate(PromptOf(99, 1, 1)).status.ok());
+    const Answer refused = client.Generate(PromptOf(100, 1, 1));
+    EXPECT_EQ(refused.status.code(), absl::StatusCode::kInvalidArgument) << refused.status;
+    const Answer clipped = client.Generate(PromptOf(90, 1, 50));
+    EXPECT_TRUE(clipped.status.ok()) << clipped.status;
+    EXPECT_LE(clipped.token_ids.size(), 10u);
+  }
+}
+
 TEST(QanatCommandLineTest, SaysWhatFailedAndWhatMayHelp) {
   const Outcome nobody = Qanat({"generate", "--target", "127.0.0.1:1", "hi"});
   EXPECT_EQ(nobody.exit, 4);

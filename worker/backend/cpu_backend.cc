@@ -37,28 +37,33 @@ const kernels::KernelSet& BestKernels() {
 }
 
 absl::StatusOr<const kernels::KernelSet*> ChooseKernels(const std::string& name) {
+  QANAT_RETURN_IF_ERROR(CheckKernels(name));
   if (name == "auto") return &BestKernels();
   if (name == "scalar") return &kernels::ScalarKernels();
   if (name == "reference") return &kernels::ReferenceKernels();
   if (name == "avx2") {
     if (kernels::CpuHasAvx2()) return &kernels::Avx2Kernels();
-    return absl::FailedPreconditionError("kernels=avx2: this CPU lacks AVX2, FMA or F16C");
+    return absl::FailedPreconditionError("--kernels=avx2: this CPU lacks AVX2, FMA or F16C");
   }
-  if (name == "avx512") {
-    if (kernels::CpuHasAvx512()) return &kernels::Avx512Kernels();
-    return absl::FailedPreconditionError("kernels=avx512: this CPU lacks AVX-512 F, BW, VL, DQ or VNNI");
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("kernels=", name, ": must be auto, avx512, avx2, scalar or reference"));
+  if (kernels::CpuHasAvx512()) return &kernels::Avx512Kernels();
+  return absl::FailedPreconditionError("--kernels=avx512: this CPU lacks AVX-512 F, BW, VL, DQ or VNNI");
 }
 
 }  // namespace
+
+absl::Status CheckKernels(std::string_view name) {
+  for (const std::string_view known : {"auto", "avx512", "avx2", "scalar", "reference"}) {
+    if (name == known) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--kernels=", std::string(name), ": must be auto, avx512, avx2, scalar or reference"));
+}
 
 absl::StatusOr<std::unique_ptr<Backend>> CreateCpuBackend(const CpuBackendOptions& options) {
   constexpr int kMaxThreads = 1024;
   if (options.threads < 0 || options.threads > kMaxThreads) {
     return absl::InvalidArgumentError(
-        absl::StrCat("threads=", options.threads, ": must be between 0 (all) and ", kMaxThreads));
+        absl::StrCat("--threads=", options.threads, ": must be between 0 (all) and ", kMaxThreads));
   }
   QANAT_ASSIGN_OR_RETURN(const kernels::KernelSet* kernels, ChooseKernels(options.kernels));
   CpuTopology topology = ReadCpuTopology();

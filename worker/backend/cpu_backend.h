@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/backend/backend.h"
 
@@ -21,6 +22,9 @@ struct CpuBackendOptions {
   // Pin compute threads to the CPUs of the cpuset.
   bool pin = true;
 };
+
+// INVALID_ARGUMENT when no CPU has kernels of that name.
+absl::Status CheckKernels(std::string_view name);
 
 // INVALID_ARGUMENT for an unknown path; FAILED_PRECONDITION naming the missing instructions when this CPU
 // lacks them. The calling thread becomes compute thread 0.

@@ -29,9 +29,9 @@ int32_t EngineOptions::max_logit_rows() const {
 }
 
 absl::Status EngineOptions::Validate() const {
-  QANAT_RETURN_IF_ERROR(AtLeast("context_length", context_length, 2));
+  QANAT_RETURN_IF_ERROR(AtLeast("--context-length", context_length, kMinContext));
   QANAT_RETURN_IF_ERROR(Within("--block-size", block_size, kMaxBlockSize));
-  QANAT_RETURN_IF_ERROR(Within("--kv-blocks", num_blocks, kMaxBlocks));
+  QANAT_RETURN_IF_ERROR(Within("--kv-blocks", num_blocks, max_blocks()));
   QANAT_RETURN_IF_ERROR(Within("--max-seqs", max_seqs, kMaxBatchTokens));
   QANAT_RETURN_IF_ERROR(Within("--max-batch-tokens", max_batch_tokens, kMaxBatchTokens));
   QANAT_RETURN_IF_ERROR(AtLeast("--max-batch-tokens", max_batch_tokens, max_seqs,

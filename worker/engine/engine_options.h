@@ -13,15 +13,17 @@
 
 namespace qanat::engine {
 
-// The most that the limits may be set to: far above what helps, and small enough for all sums of them. What
+// What the limits may be set to. At most: far above what helps, and small enough for all sums of them. What
 // memory they need is for whoever allocates it to refuse.
-inline constexpr int32_t kMaxBlockSize = 1024;
+inline constexpr int32_t kMinContext = 2;  // a token to answer and one of the answer
+inline constexpr int32_t kMaxBlockSize = 4096;
 inline constexpr int32_t kMaxBlocks = 1 << 22;
+inline constexpr int32_t kMaxPoolTokens = 1 << 28;
 inline constexpr int32_t kMaxBatchTokens = 1 << 16;  // and sequences: each has its token in every step
 inline constexpr int32_t kMaxQueueRequests = 1 << 20;
 
 struct EngineOptions {
-  int32_t context_length = 0;  // of the model
+  int32_t context_length = 0;  // at most the model's
   int32_t block_size = 16;     // tokens
   int32_t num_blocks = 0;      // the pool
   int32_t max_batch_tokens = 512;
@@ -45,6 +47,9 @@ struct EngineOptions {
   // Rows of logits that a step may ask for: one for each seat, and some more to check drafts and to score
   // prompts with.
   int32_t max_logit_rows() const;
+
+  // The largest pool of blocks of this size.
+  int32_t max_blocks() const { return std::min(kMaxBlocks, kMaxPoolTokens / block_size); }
 
   // Blocks that the model runner's arena must have behind the pool's.
   int32_t padding_blocks() const { return batching == Batching::kStatic ? max_seqs : 0; }

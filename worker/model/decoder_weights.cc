@@ -135,9 +135,10 @@ class Loader {
     const int64_t bytes =
         int64_t{max_context} * config_.head_dim * tables * static_cast<int64_t>(sizeof(float));
     if (bytes > kFreeBytes && bytes > static_cast<int64_t>(file_.bytes().size())) {
-      return file_.Error(absl::StrCat(config_.architecture, ".context_length"),
-                         absl::StrCat("tables for ", max_context, " positions take ", bytes,
-                                      " bytes, more than the model itself: set a lower limit"));
+      return file_.Error(
+          absl::StrCat(config_.architecture, ".context_length"),
+          absl::StrCat("tables for ", max_context, " positions take ", bytes,
+                       " bytes, more than the model itself: serve fewer with --context-length"));
     }
     QANAT_ASSIGN_OR_RETURN(const std::vector<float> divisors, RopeDivisors());
     if (backend_ == nullptr) return absl::OkStatus();

@@ -14,7 +14,7 @@ struct StepLimits {
   int max_tokens = 512;
   // Rows of logits: sequences that draw a token, and prompt tokens that are scored.
   int max_logit_rows = 64;
-  // Positions 0 .. max_context - 1; 0: the model's context length, which is also the most.
+  // Positions 0 .. max_context - 1 (--context-length); 0: the model's context length, which is also the most.
   int max_context = 0;
 };
 

@@ -15,16 +15,19 @@
 namespace qanat::model {
 namespace {
 
+absl::StatusOr<int> ResolveContext(const ModelConfig& config, int max_context) {
+  if (max_context == 0) return config.context_length;
+  if (max_context > 0 && max_context <= config.context_length) return max_context;
+  return InvalidField("--context-length", absl::StrCat("must be between 1 and the model's ",
+                                                       config.context_length, ", got ", max_context));
+}
+
 absl::Status ResolveLimits(const ModelConfig& config, StepLimits& limits) {
   if (limits.max_tokens < 1) return InvalidField("max_tokens", "must be positive");
   if (limits.max_logit_rows < 1) return InvalidField("max_logit_rows", "must be positive");
   // A row of logits belongs to a token of the step.
   if (limits.max_logit_rows > limits.max_tokens) limits.max_logit_rows = limits.max_tokens;
-  if (limits.max_context == 0) limits.max_context = config.context_length;
-  if (limits.max_context < 1 || limits.max_context > config.context_length) {
-    return InvalidField("max_context", absl::StrCat("must be between 1 and the model's ",
-                                                    config.context_length, ", got ", limits.max_context));
-  }
+  QANAT_ASSIGN_OR_RETURN(limits.max_context, ResolveContext(config, limits.max_context));
   return absl::OkStatus();
 }
 
@@ -56,9 +59,10 @@ absl::Span<const std::byte> HeaderOf(const GgufFile& file) {
 
 }  // namespace
 
-absl::StatusOr<LoadedModel> LoadWithoutWeights(const std::string& path) {
+absl::StatusOr<LoadedModel> LoadWithoutWeights(const std::string& path, int max_context) {
   QANAT_ASSIGN_OR_RETURN(const std::unique_ptr<GgufFile> file, GgufFile::Open(path));
   QANAT_ASSIGN_OR_RETURN(LoadedModel loaded, Describe(*file));
+  QANAT_ASSIGN_OR_RETURN(loaded.context_length, ResolveContext(loaded.config, max_context));
   loaded.fingerprint = hash::Fingerprint(HeaderOf(*file));
   return loaded;
 }
@@ -70,6 +74,7 @@ absl::StatusOr<LoadedModel> LoadModel(const std::string& path, backend::Backend&
   auto model = CreateDecoder(*file, loaded.config, backend, limits);
   if (!model.ok()) return NamingFile(path, model.status());
   loaded.model = *std::move(model);
+  loaded.context_length = limits.max_context;
   loaded.fingerprint = hash::Fingerprint(file->bytes());
   return loaded;
 }

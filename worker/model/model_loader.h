@@ -19,6 +19,7 @@ namespace qanat::model {
 
 struct LoadedModel {
   ModelConfig config;
+  int context_length = 0;  // what is served of the config's
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::unique_ptr<Model> model;  // the backend outlives it
   // 32 hex digits over the file: equal on every machine for equal files.
@@ -26,8 +27,8 @@ struct LoadedModel {
 };
 
 // Only metadata and tokenizer: `model` is null, and the fingerprint covers what was read. For devices that do
-// not compute. Errors as LoadModel's.
-absl::StatusOr<LoadedModel> LoadWithoutWeights(const std::string& path);
+// not compute. `max_context` as in StepLimits. Errors as LoadModel's.
+absl::StatusOr<LoadedModel> LoadWithoutWeights(const std::string& path, int max_context = 0);
 
 // Reads, checks and loads everything; the file is not needed afterwards. Errors name file, key and reason,
 // and leave weights loaded so far in the backend, which is then of no use. INVALID_ARGUMENT for limits that

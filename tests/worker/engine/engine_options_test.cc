@@ -24,7 +24,7 @@ TEST(EngineOptionsTest, SensibleOnesAreValid) {
 TEST(EngineOptionsTest, NamesTheFlagThatIsOutOfRange) {
   constexpr int32_t kLargest = std::numeric_limits<int32_t>::max();
   const std::vector<std::pair<std::string, std::function<void(EngineOptions&)>>> cases = {
-      {"context_length", [](EngineOptions& o) { o.context_length = 1; }},
+      {"--context-length", [](EngineOptions& o) { o.context_length = 1; }},
       {"--block-size", [](EngineOptions& o) { o.block_size = 0; }},
       {"--kv-blocks", [](EngineOptions& o) { o.num_blocks = 0; }},
       {"--max-seqs", [](EngineOptions& o) { o.max_seqs = 0; }},
@@ -35,6 +35,11 @@ TEST(EngineOptionsTest, NamesTheFlagThatIsOutOfRange) {
       {"--kv", [](EngineOptions& o) { o.kv_layout = kv::Layout::kContiguous; }},
       {"--block-size", [](EngineOptions& o) { o.block_size = kMaxBlockSize + 1; }},
       {"--kv-blocks", [](EngineOptions& o) { o.num_blocks = kLargest; }},
+      {"--kv-blocks",
+       [](EngineOptions& o) {
+         o.block_size = kMaxBlockSize;
+         o.num_blocks = kMaxPoolTokens / kMaxBlockSize + 1;
+       }},
       {"--max-seqs", [](EngineOptions& o) { o.max_seqs = o.max_batch_tokens = kLargest; }},
       {"--max-batch-tokens", [](EngineOptions& o) { o.max_batch_tokens = kLargest; }},
       {"--queue-requests", [](EngineOptions& o) { o.queue_requests = kLargest; }},
