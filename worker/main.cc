@@ -154,7 +154,7 @@ api::WorkerInfo InfoOf(const Flags& flags, const Device& device, bool chat, cons
   info.quantization = config.quantization;
   info.chat_template = chat;
   info.model_fingerprint = device.model.fingerprint;
-  info.numerics_id = device.numerics;
+  info.numerics_id = api::NumericsId(device.numerics, device.model.fingerprint);
   info.hash_check = api::HashCheck(key, device.model.fingerprint, device.engine.block_size);
   info.epoch = epoch;
   info.max_requests = device.engine.max_seqs + device.engine.queue_requests;

@@ -70,6 +70,11 @@ v1::Model ToModel(const WorkerInfo& info) {
   return model;
 }
 
+std::string NumericsId(std::string_view device, std::string_view model_fingerprint) {
+  constexpr size_t kDigits = 16;  // 64 bits
+  return std::string(device).append("-").append(model_fingerprint.substr(0, kDigits));
+}
+
 hash::BlockHash HashCheck(const hash::HashKey& key, std::string_view model_fingerprint, int block_size) {
   std::vector<TokenId> tokens(2 * static_cast<size_t>(block_size));
   std::iota(tokens.begin(), tokens.end(), 0);

@@ -20,7 +20,7 @@ struct WorkerInfo {
   std::string quantization;
   bool chat_template = false;     // understood
   std::string model_fingerprint;  // equal fingerprints, equal models
-  std::string numerics_id;        // equal ids, equal bits
+  std::string numerics_id;        // see NumericsId
   hash::BlockHash hash_check = 0;
   uint64_t epoch = 0;        // drawn at start
   int32_t max_requests = 0;  // running and waiting
@@ -33,6 +33,9 @@ absl::StatusOr<WorkerInfo> FromProto(const cluster::v1::GetInfoResponse& proto);
 
 // The entry of ListModels.
 v1::Model ToModel(const WorkerInfo& info);
+
+// Equal ids, equal bits: `device` names what else decides them than the weights (kernels, formats).
+std::string NumericsId(std::string_view device, std::string_view model_fingerprint);
 
 // The hash of the second of two blocks of tokens 0, 1, 2, ... in the public namespace: equal only where key,
 // model and block size are. REQUIRES: block_size > 0.

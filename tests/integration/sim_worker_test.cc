@@ -57,6 +57,7 @@ TEST(SimWorkerTest, AnswersTheSameAgainAndElsewhereAndTellsWhatItIs) {
   }
   const MetricsPage metrics = MetricsPage::Scrape(worker.metrics);
   EXPECT_EQ(metrics.Sum("qanat_worker_info", "device=\"sim\""), 1);
+  EXPECT_EQ(metrics.Sum("qanat_worker_info", "numerics=\"sim-"), 1) << "with the model's fingerprint";
   EXPECT_GT(metrics.Sum("qanat_worker_prefix_cache_hits_tokens_total"), 0) << "the cache is real";
   const double logged = metrics.Sum("qanat_worker_steps_total");
 

@@ -164,7 +164,7 @@ class Backend {
 
   // --- Facts
   // ------------------------------------------------------------------------------------------------- What
-  // decides the bits of a result: kernel version, instruction set, KV format. Equal strings, equal bits.
+  // decides the bits of a result beside the weights: kernel version, instruction set, KV format.
   virtual std::string Numerics() const = 0;
   // Bytes of the KV cache that one block of `config` takes.
   virtual int64_t BlockBytes(const KvConfig& config) const = 0;

@@ -41,6 +41,13 @@ TEST(WorkerInfoTest, GoesThereAndBack) {
   EXPECT_EQ(back->version, info.version);
 }
 
+TEST(WorkerInfoTest, NumericsTellDevicesAndModelsApart) {
+  const std::string model = "0123456789abcdef0123456789abcdef", other = "1123456789abcdef0123456789abcdef";
+  EXPECT_EQ(NumericsId("k1-avx2-bf16kv", model), "k1-avx2-bf16kv-0123456789abcdef");
+  EXPECT_NE(NumericsId("k1-avx2-bf16kv", model), NumericsId("k1-avx2-bf16kv", other));
+  EXPECT_NE(NumericsId("k1-avx2-bf16kv", model), NumericsId("k1-avx512-bf16kv", model));
+}
+
 TEST(WorkerInfoTest, RefusesNumbersThatNoWorkerHas) {
   using Proto = cluster::v1::GetInfoResponse;
   const auto field_at_fault = [](void (Proto::*set)(int32_t), int32_t value) {
