@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/api/limits.h"
 #include "common/base/clock.h"
 #include "common/base/cpu_topology.h"
 #include "common/base/log.h"
@@ -67,9 +68,10 @@ class Router {
   // Listens, then turns to the workers.
   absl::Status Start(const Flags& flags) {
     QANAT_ASSIGN_OR_RETURN(health_, rpc::Server::Start({.listen = flags.health_listen, .services = {}}));
-    QANAT_ASSIGN_OR_RETURN(
-        server_,
-        rpc::Server::Start({.listen = flags.listen, .services = {&inference_, &models_, &cluster_service_}}));
+    QANAT_ASSIGN_OR_RETURN(server_,
+                           rpc::Server::Start({.listen = flags.listen,
+                                               .services = {&inference_, &models_, &cluster_service_},
+                                               .max_receive_bytes = api::kMaxRequestBytes}));
     readiness_ = std::make_unique<Readiness>(*health_, cluster_);
     metrics_.Watch(cluster_);
     exporter_.AddProcessMetrics("router");

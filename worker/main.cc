@@ -206,7 +206,7 @@ class Worker {
     QANAT_ASSIGN_OR_RETURN(health_, rpc::Server::Start({.listen = flags_.health_listen, .services = {}}));
     QANAT_ASSIGN_OR_RETURN(server_, rpc::Server::Start({.listen = flags_.listen,
                                                         .services = {&inference_, &models_, &worker_service_},
-                                                        .max_receive_bytes = api::MaxRequestBytes(info_.model.context_length)}));
+                                                        .max_receive_bytes = api::kMaxRequestBytes}));
     QANAT_ASSIGN_OR_RETURN(const std::string metrics, exporter_.Listen(flags_.metrics_listen));
     watchdog_ = std::make_unique<service::Watchdog>(loop_, flags_.watchdog, clock_, [this] { OnStuck(); });
     health_->SetServing("liveness", true);

@@ -1,4 +1,9 @@
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "common/api/generate.h"
+#include "common/api/limits.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
 #include "common/text/chat_template.h"
@@ -57,6 +62,18 @@ absl::StatusOr<std::vector<TokenId>> EncodePrompt(const v1::TokenizeRequest& req
                                                   const text::ChatTemplate* chat_template) {
   if (request.has_chat()) return EncodeChat(request.chat(), tokenizer, chat_template);
   return WithBos(tokenizer.Encode(request.text()), tokenizer);
+}
+
+absl::StatusOr<std::string> DecodeIds(const v1::DetokenizeRequest& request,
+                                      const text::Tokenizer& tokenizer) {
+  const std::vector<TokenId> ids(request.token_ids().begin(), request.token_ids().end());
+  size_t bytes = 0;
+  for (const TokenId id : ids) bytes += tokenizer.Bytes(id).size();
+  if (bytes > kMaxDetokenizedBytes) {
+    return InvalidField("token_ids",
+                        absl::StrCat("their text has ", bytes, " bytes, more than ", kMaxDetokenizedBytes));
+  }
+  return tokenizer.Decode(ids);
 }
 
 }  // namespace qanat::api

@@ -24,18 +24,19 @@ inline constexpr int kMaxStopTokens = 64;
 inline constexpr int kMaxLogprobs = 20;
 
 // Bytes of text in one prompt, a conversation's roles, names and JSON included. Generous (ordinary text has
-// four bytes a token), so that what is too long is told in tokens; it only bounds the work of encoding.
+// four bytes a token), so that what is too long is told in tokens; it only bounds the work of encoding, and
+// the ids that Tokenize answers with: a message holds four million of them (rpc/options.h).
+inline constexpr size_t kMaxPromptBytes = 4 << 20;
 inline size_t MaxPromptBytes(int32_t context_length) {
-  return std::max<size_t>(64 << 10, 64 * static_cast<size_t>(context_length));
+  return std::clamp<size_t>(64 * static_cast<size_t>(context_length), 64 << 10, kMaxPromptBytes);
 }
 
 // What a server receives in one message at most: the longest prompt and everything else that may come with
 // it.
-inline int MaxRequestBytes(int32_t context_length) {
-  return static_cast<int>(std::max<size_t>(4 << 20, MaxPromptBytes(context_length) + (2 << 20)));
-}
+inline constexpr int kMaxRequestBytes = static_cast<int>(kMaxPromptBytes) + (2 << 20);
 
-// Ids in one call of Detokenize.
+// Ids in one call of Detokenize, and the text that it answers with: as many ids may stand for much more.
 inline int MaxDetokenizeIds(int32_t context_length) { return std::max(65536, context_length); }
+inline constexpr size_t kMaxDetokenizedBytes = 4 << 20;
 
 }  // namespace qanat::api

@@ -13,8 +13,8 @@
 
 namespace qanat::rpc {
 
-// Bounds of one message, both ways. A prompt of text is at most 64 bytes a token of context; an answer is
-// split at 1 MiB and a Session's message is not much larger.
+// Bounds of one message, both ways. A prompt of text has at most 4 MiB and as many ids of at most 3 bytes; an
+// answer is split at 1 MiB and a Session's message is not much larger.
 inline constexpr int kMaxMessageBytes = 16 << 20;
 
 // A connection that is cut or whose peer is stopped is known dead after time + timeout.

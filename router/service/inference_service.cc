@@ -42,8 +42,7 @@ absl::Status Answer(const Model& model, const v1::TokenizeRequest& request, v1::
 
 absl::Status Answer(const Model& model, const v1::DetokenizeRequest& request,
                     v1::DetokenizeResponse& response) {
-  const std::vector<TokenId> ids(request.token_ids().begin(), request.token_ids().end());
-  response.set_text(model.tokenizer->Decode(ids));
+  QANAT_ASSIGN_OR_RETURN(*response.mutable_text(), api::DecodeIds(request, *model.tokenizer));
   return absl::OkStatus();
 }
 

@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "common/api/generate.h"
+#include "common/api/limits.h"
 #include "common/api/unknown_fields.h"
 #include "common/base/error.h"
 #include "common/base/retry_after.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/options.h"
 #include "common/rpc/status.h"
 #include "grpcpp/server_context.h"
 #include "worker/service/generate_reactor.h"
@@ -32,6 +34,9 @@ grpc::ServerUnaryReactor* AnswerOn(TaskPool& pool, grpc::CallbackServerContext& 
   return reactor;
 }
 
+// A token has at least a byte of text, and at most 3 on the wire: vocabularies have less than 2^21.
+static_assert(3 * api::kMaxPromptBytes < rpc::kMaxMessageBytes, "an answer could not be sent");
+
 absl::Status TokenizeNow(const ServiceContext& context, const v1::TokenizeRequest& request,
                          v1::TokenizeResponse& response) {
   QANAT_RETURN_IF_ERROR(api::ValidateTokenize(request, context.info.model));
@@ -44,8 +49,7 @@ absl::Status TokenizeNow(const ServiceContext& context, const v1::TokenizeReques
 absl::Status DetokenizeNow(const ServiceContext& context, const v1::DetokenizeRequest& request,
                            v1::DetokenizeResponse& response) {
   QANAT_RETURN_IF_ERROR(api::ValidateDetokenize(request, context.info.model));
-  const std::vector<TokenId> ids(request.token_ids().begin(), request.token_ids().end());
-  response.set_text(context.tokenizer.Decode(ids));
+  QANAT_ASSIGN_OR_RETURN(*response.mutable_text(), api::DecodeIds(request, context.tokenizer));
   return absl::OkStatus();
 }
 

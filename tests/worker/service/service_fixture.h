@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/api/limits.h"
 #include "common/base/task_pool.h"
 #include "common/metrics/exporter.h"
 #include "common/rpc/options.h"
@@ -87,7 +88,8 @@ class Worker {
         inference_(context_),
         models_(context_),
         worker_(context_),
-        server_(*rpc::Server::Start({"127.0.0.1:0", {&inference_, &models_, &worker_}})),
+        server_(
+            *rpc::Server::Start({"127.0.0.1:0", {&inference_, &models_, &worker_}, api::kMaxRequestBytes})),
         watch_thread_(publisher_),
         thread_([this] { loop_.Run(); }) {
     ExportWatch(exporter_, publisher_);
