@@ -32,13 +32,10 @@ class BoundedQueue {
   std::optional<T> Pop() EXCLUDES(mu_) {
     MutexLock lock(mu_);
     while (items_.empty() && !closed_) not_empty_.Wait(mu_);
-    return Take();
-  }
-
-  // Empty when there is nothing now.
-  std::optional<T> TryPop() EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    return Take();
+    if (items_.empty()) return std::nullopt;
+    std::optional<T> item(std::move(items_.front()));
+    items_.pop_front();
+    return item;
   }
 
   // No more items are taken in; what is queued can still be popped.
@@ -56,13 +53,6 @@ class BoundedQueue {
   }
 
  private:
-  std::optional<T> Take() REQUIRES(mu_) {
-    if (items_.empty()) return std::nullopt;
-    std::optional<T> item(std::move(items_.front()));
-    items_.pop_front();
-    return item;
-  }
-
   const size_t capacity_;
   mutable Mutex mu_;
   CondVar not_empty_;

@@ -27,7 +27,6 @@ bool StopMatcher::Pattern::Advance(char byte) {
 }
 
 StopMatcher::Result StopMatcher::Feed(std::string_view text, bool may_end) {
-  fed_ += static_cast<int64_t>(text.size());
   if (matched_) return {"", matched_};
   const size_t held = held_.size();
   held_.append(text);
@@ -64,7 +63,6 @@ std::string StopMatcher::Cut(size_t end) {
 std::string StopMatcher::Release(size_t bytes) {
   std::string out = held_.substr(0, bytes);
   held_.erase(0, bytes);
-  released_ += static_cast<int64_t>(bytes);
   return out;
 }
 

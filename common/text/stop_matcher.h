@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,10 +42,6 @@ class StopMatcher {
   // The stop that matched.
   std::optional<int> matched() const { return matched_; }
 
-  // Bytes fed and given out so far. Without a match fed - released == held; what a match cuts off, text
-  // behind it included, counts as fed and is never released. So the caller can tell which tokens are heard.
-  int64_t fed_bytes() const { return fed_; }
-  int64_t released_bytes() const { return released_; }
   int held_bytes() const { return static_cast<int>(held_.size()); }
 
  private:
@@ -79,8 +74,6 @@ class StopMatcher {
   const bool include_stop_;
   std::optional<int> matched_;
   std::string held_;  // between calls: exactly the longest proper prefix of a stop that the text ends with
-  int64_t fed_ = 0;
-  int64_t released_ = 0;
 };
 
 }  // namespace qanat::text

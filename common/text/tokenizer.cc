@@ -90,14 +90,8 @@ std::string Tokenizer::Decode(absl::Span<const TokenId> ids) const {
   return ReplaceInvalid(std::string_view(bytes).substr(drop ? 1 : 0));
 }
 
-bool Tokenizer::IsEndOfGeneration(TokenId id) const {
-  return std::find(vocabulary_.eog.begin(), vocabulary_.eog.end(), id) != vocabulary_.eog.end();
-}
-
 bool Tokenizer::IsControl(TokenId id) const {
   return id >= 0 && id < size() && vocabulary_.kinds[static_cast<size_t>(id)] == TokenKind::kControl;
 }
-
-std::string Tokenizer::Fingerprint() const { return FingerprintOf(vocabulary_); }
 
 }  // namespace qanat::text

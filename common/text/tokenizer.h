@@ -69,12 +69,7 @@ class Tokenizer {
   TokenId eos() const { return vocabulary_.eos; }
 
   // False for ids out of range.
-  bool IsEndOfGeneration(TokenId id) const;
   bool IsControl(TokenId id) const;
-
-  // 32 hex digits, equal for equal vocabularies on every machine and build: covers every field of
-  // Vocabulary. Tells whether two processes agree; no defence against someone who wants it to collide.
-  std::string Fingerprint() const;
 
  private:
   class Encoding;

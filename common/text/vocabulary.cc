@@ -1,6 +1,5 @@
 #include "common/text/vocabulary.h"
 
-#include <bit>
 #include <string_view>
 #include <utility>
 
@@ -9,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/error.h"
 #include "common/base/status_macros.h"
-#include "xxhash.h"
 
 namespace qanat::text {
 namespace {
@@ -68,57 +66,12 @@ absl::Status CheckIds(const Vocabulary& vocabulary) {
   return absl::OkStatus();
 }
 
-// Feeds fields so that none runs into the next.
-class Digest {
- public:
-  Digest() { XXH3_128bits_reset(state_); }
-  ~Digest() { XXH3_freeState(state_); }
-  Digest(const Digest&) = delete;
-  Digest& operator=(const Digest&) = delete;
-
-  void Number(uint64_t number) { XXH3_128bits_update(state_, &number, sizeof(number)); }
-  void Text(std::string_view text) {
-    Number(text.size());
-    XXH3_128bits_update(state_, text.data(), text.size());
-  }
-  std::string Hex() const {
-    const XXH128_hash_t hash = XXH3_128bits_digest(state_);
-    return absl::StrCat(absl::Hex(hash.high64, absl::kZeroPad16), absl::Hex(hash.low64, absl::kZeroPad16));
-  }
-
- private:
-  XXH3_state_t* const state_ = XXH3_createState();
-};
-
 }  // namespace
 
 absl::Status CheckVocabulary(const Vocabulary& vocabulary) {
   QANAT_RETURN_IF_ERROR(CheckTokens(vocabulary));
   QANAT_RETURN_IF_ERROR(CheckKinds(vocabulary));
   return CheckIds(vocabulary);
-}
-
-std::string FingerprintOf(const Vocabulary& vocabulary) {
-  Digest digest;
-  digest.Text(vocabulary.model);
-  digest.Text(vocabulary.pre);
-  digest.Number(vocabulary.tokens.size());
-  for (const std::string& token : vocabulary.tokens) digest.Text(token);
-  digest.Number(vocabulary.kinds.size());
-  for (const TokenKind kind : vocabulary.kinds) digest.Number(static_cast<uint64_t>(kind));
-  digest.Number(vocabulary.merges.size());
-  for (const std::string& merge : vocabulary.merges) digest.Text(merge);
-  digest.Number(vocabulary.scores.size());
-  for (const float score : vocabulary.scores) digest.Number(std::bit_cast<uint32_t>(score));
-  for (const TokenId id : {vocabulary.bos, vocabulary.eos, vocabulary.unk, vocabulary.pad}) {
-    digest.Number(static_cast<uint64_t>(id));
-  }
-  digest.Number(vocabulary.eog.size());
-  for (const TokenId id : vocabulary.eog) digest.Number(static_cast<uint64_t>(id));
-  digest.Number(vocabulary.add_bos ? 1 : 0);
-  digest.Number(vocabulary.add_space_prefix ? 1 : 0);
-  digest.Text(vocabulary.chat_template);
-  return digest.Hex();
 }
 
 }  // namespace qanat::text

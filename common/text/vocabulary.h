@@ -39,7 +39,4 @@ struct Vocabulary {
 // beyond that, its codec checks (token_codec.h).
 absl::Status CheckVocabulary(const Vocabulary& vocabulary);
 
-// 32 hex digits that cover every field. See Tokenizer::Fingerprint.
-std::string FingerprintOf(const Vocabulary& vocabulary);
-
 }  // namespace qanat::text

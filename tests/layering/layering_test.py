@@ -38,7 +38,7 @@ TABLE = {
     "kernels": set(),
     "common/base": BASE,
     "common/hash": BASE | {"xxhash"},
-    "common/text": BASE | {"pcre2", "json", "xxhash"},
+    "common/text": BASE | {"pcre2", "json"},
     "common/metrics": BASE,
     "common/cli": BASE | {"cli11"},
     "common/api": CORE | {"proto"},

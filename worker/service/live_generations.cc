@@ -21,11 +21,6 @@ void LiveGenerations::Remove(const Generation* generation) {
   empty_.NotifyAll();
 }
 
-int LiveGenerations::size() const {
-  MutexLock lock(mu_);
-  return static_cast<int>(live_.size());
-}
-
 void LiveGenerations::ForEach(const std::function<void(Generation&)>& visit) {
   std::vector<std::shared_ptr<Generation>> generations;
   {

@@ -18,7 +18,6 @@ class LiveGenerations {
  public:
   void Add(const std::shared_ptr<Generation>& generation) EXCLUDES(mu_);
   void Remove(const Generation* generation) EXCLUDES(mu_);
-  int size() const EXCLUDES(mu_);
 
   // Calls `visit` for each, outside the lock.
   void ForEach(const std::function<void(Generation&)>& visit) EXCLUDES(mu_);
@@ -26,7 +25,7 @@ class LiveGenerations {
   bool WaitUntilEmpty(Duration timeout, const Clock& clock) EXCLUDES(mu_);
 
  private:
-  mutable Mutex mu_;
+  Mutex mu_;
   CondVar empty_;
   std::unordered_map<const Generation*, std::weak_ptr<Generation>> live_ GUARDED_BY(mu_);
 };

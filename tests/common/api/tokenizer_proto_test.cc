@@ -42,7 +42,6 @@ TEST(TokenizerProtoTest, GivesAnEqualTokenizer) {
     const auto original = text::Tokenizer::Create(vocabulary);
     const auto copy = text::Tokenizer::Create(*FromProto(ToProto(vocabulary)));
     ASSERT_TRUE(original.ok() && copy.ok());
-    EXPECT_EQ((*original)->Fingerprint(), (*copy)->Fingerprint());
     EXPECT_EQ((*original)->Encode("the theatre"), (*copy)->Encode("the theatre"));
   }
 }

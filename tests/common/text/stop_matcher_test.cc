@@ -44,7 +44,6 @@ TEST(StopMatcherTest, WithoutStopsEverythingPassesAtOnce) {
   StopMatcher matcher({});
   EXPECT_EQ(matcher.Feed("any text"), (Result{"any text", std::nullopt}));
   EXPECT_EQ(matcher.Flush(), "");
-  EXPECT_EQ(matcher.released_bytes(), 8);
 }
 
 TEST(StopMatcherTest, StopInsideAPieceEndsTheAnswerBeforeIt) {
@@ -54,15 +53,12 @@ TEST(StopMatcherTest, StopInsideAPieceEndsTheAnswerBeforeIt) {
   EXPECT_EQ(matcher.Feed("G"), (Result{"", 0}));
   EXPECT_EQ(matcher.Flush(), "");
   EXPECT_EQ(matcher.matched(), 0);
-  EXPECT_EQ(matcher.released_bytes(), 4);
-  EXPECT_EQ(matcher.fed_bytes(), 8);
 }
 
 TEST(StopMatcherTest, IncludedStopIsReleasedAndNothingBehindIt) {
   StopMatcher matcher({"DE"}, /*include_stop=*/true);
   EXPECT_EQ(matcher.Feed("ABCD"), (Result{"ABC", std::nullopt}));
   EXPECT_EQ(matcher.Feed("EFG"), (Result{"DE", 0}));
-  EXPECT_EQ(matcher.released_bytes(), 5);
 }
 
 TEST(StopMatcherTest, PossibleBeginningIsHeldAndReleasedWhenItFails) {
@@ -73,7 +69,6 @@ TEST(StopMatcherTest, PossibleBeginningIsHeldAndReleasedWhenItFails) {
   EXPECT_EQ(matcher.Feed("D"), (Result{"DEFGHI", std::nullopt}));
   EXPECT_EQ(matcher.held_bytes(), 1);
   EXPECT_EQ(matcher.Flush(), "D");
-  EXPECT_EQ(matcher.released_bytes(), matcher.fed_bytes());
 }
 
 TEST(StopMatcherTest, MatchThatCompletesFirstWins) {
@@ -131,13 +126,11 @@ TEST(StopMatcherTest, RandomTextsInRandomPiecesAgreeWithSearch) {
       const Twin twin = Search(stops, include_stop, fed, early_bytes);
       ASSERT_EQ(released, twin.released) << fed;
       ASSERT_EQ(result.stop, twin.stop) << fed;
-      ASSERT_EQ(matcher.released_bytes(), static_cast<int64_t>(released.size()));
     }
     released += matcher.Flush();
     if (!matcher.matched()) {
       ASSERT_EQ(released, fed);
     }
-    ASSERT_EQ(matcher.released_bytes(), static_cast<int64_t>(released.size()));
   }
 }
 

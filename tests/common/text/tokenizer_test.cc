@@ -223,10 +223,8 @@ TEST(TokenizerTest, KnowsItsSpecialIds) {
   const auto tokenizer = Make();
   EXPECT_EQ(tokenizer->bos(), 1);
   EXPECT_EQ(tokenizer->eos(), 2);
-  EXPECT_TRUE(tokenizer->IsEndOfGeneration(kEnd));
   EXPECT_TRUE(tokenizer->IsControl(kStart));
   for (const TokenId id : {-1, static_cast<int>(kTool), tokenizer->size()}) {
-    EXPECT_FALSE(tokenizer->IsEndOfGeneration(id));
     EXPECT_FALSE(tokenizer->IsControl(id));
   }
 }

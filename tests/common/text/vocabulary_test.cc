@@ -1,8 +1,7 @@
-// What Tokenizer::Create refuses, and the fingerprint.
+// What Tokenizer::Create refuses.
 #include "common/text/vocabulary.h"
 
 #include <functional>
-#include <set>
 
 #include "common/base/error.h"
 #include "common/text/tokenizer.h"
@@ -109,42 +108,6 @@ TEST(VocabularyTest, HostileNamesAreShortAndPrintableInErrors) {
       StatusAfter([](Vocabulary& v) { v.merges.push_back(std::string(100000, '\x01')); });
   EXPECT_LT(status.message().size(), 500u);
   EXPECT_THAT(std::string(status.message()), Not(HasSubstr("\x01")));
-}
-
-TEST(FingerprintTest, CoversEveryField) {
-  const std::vector<std::function<void(Vocabulary&)>> changes = {
-      [](Vocabulary&) {},
-      [](Vocabulary& v) { v.model = "gpt"; },
-      [](Vocabulary& v) { v.pre = "llama-bpe"; },
-      [](Vocabulary& v) { std::swap(v.tokens[0], v.tokens[1]); },
-      [](Vocabulary& v) { v.tokens[0] += v.tokens[1], v.tokens[1].clear(); },
-      [](Vocabulary& v) { v.kinds[0] = TokenKind::kUnknown; },
-      [](Vocabulary& v) { std::swap(v.merges[0], v.merges[1]); },
-      [](Vocabulary& v) {
-        v.scores = {0, 0};
-      },
-      [](Vocabulary& v) {
-        v.scores = {0, 1};
-      },
-      [](Vocabulary& v) { v.bos = 0; },
-      [](Vocabulary& v) { v.eos = 0; },
-      [](Vocabulary& v) { v.unk = 1; },
-      [](Vocabulary& v) { v.pad = 1; },
-      [](Vocabulary& v) { v.eog.push_back(0); },
-      [](Vocabulary& v) { v.add_bos = true; },
-      [](Vocabulary& v) { v.add_space_prefix = true; },
-      [](Vocabulary& v) { v.chat_template = "x"; },
-  };
-  std::set<std::string> fingerprints;
-  for (const auto& change : changes) {
-    Vocabulary vocabulary = Good();
-    change(vocabulary);
-    fingerprints.insert(FingerprintOf(vocabulary));
-  }
-  EXPECT_EQ(fingerprints.size(), changes.size());
-  EXPECT_EQ(FingerprintOf(Good()), FingerprintOf(Good()));
-  EXPECT_EQ(FingerprintOf(Good()).size(), 32u);
-  EXPECT_EQ((*Tokenizer::Create(Good()))->Fingerprint(), FingerprintOf(Good()));
 }
 
 }  // namespace
