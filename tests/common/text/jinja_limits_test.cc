@@ -125,7 +125,7 @@ TEST(JinjaLimitsTest, LinesArePaidForOneByOne) {
 }
 
 TEST(JinjaLimitsTest, NoStepOfASliceIsTooLarge) {
-  for (const std::string& step :
+  for (const std::string step :
        {"9223372036854775807", "-9223372036854775807", "(-9223372036854775807 - 1)"}) {
     const auto text = RenderTemplate("{{ 'abc'[1::" + step + "] }}{{ [7, 8, 9][1::" + step + "] }}");
     ASSERT_TRUE(text.ok()) << text.status();
