@@ -49,6 +49,10 @@ absl::Status WithRetryAfter(absl::Status status, std::chrono::milliseconds after
   return status;
 }
 
+absl::Status DeadlineExceeded(std::string_view message) {
+  return WithReason(absl::DeadlineExceededError(View(message)), "DEADLINE");
+}
+
 absl::Status ReaderStalled(Duration limit) {
   return WithReason(absl::CancelledError(absl::StrCat("the reader took nothing for ", FormatDuration(limit))),
                     "READER_STALLED");

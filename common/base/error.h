@@ -23,6 +23,9 @@ absl::Status UnhonouredField(std::string_view field);
 absl::Status WithReason(absl::Status status, std::string_view reason);
 absl::Status WithRetryAfter(absl::Status status, std::chrono::milliseconds after);
 
+// DEADLINE_EXCEEDED, reason DEADLINE.
+absl::Status DeadlineExceeded(std::string_view message);
+
 // CANCELLED, reason READER_STALLED: the reader took nothing for `limit`.
 absl::Status ReaderStalled(Duration limit);
 

@@ -221,7 +221,7 @@ absl::Status Stream::CheckAlive() const {
   MutexLock lock(mu_);
   if (cancelled_) return absl::CancelledError("cancelled by the caller");
   if (call_.deadline.has_value() && parts_.clock.Now() >= *call_.deadline) {
-    return absl::DeadlineExceededError("the deadline passed before a worker could take the request");
+    return DeadlineExceeded("the deadline passed before a worker could take the request");
   }
   return absl::OkStatus();
 }

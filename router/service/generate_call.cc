@@ -171,7 +171,7 @@ bool GenerateCall::WantsPause() const { return outbox_.bytes() > (paused_ ? kLit
 
 absl::Status GenerateCall::Left() const {
   const bool late = deadline_.has_value() && parts_.clock.Now() >= *deadline_;
-  return late ? absl::DeadlineExceededError("the deadline passed") : absl::CancelledError("the caller left");
+  return late ? DeadlineExceeded("the deadline passed") : absl::CancelledError("the caller left");
 }
 
 void GenerateCall::EndIfStalled(Time time) {

@@ -121,8 +121,7 @@ TEST_F(A20LoadCounterTest, TwoHundredOfOnePrefixAreCountedAndShared) {
     for (int worker = 0; worker < kWorkers; ++worker) Tick(worker);
     ExpectExactCounts();
   }
-  std::vector<std::string> of;  // the worker of each request
-  for (const auto& [worker, tokens] : metrics_.dispatches()) of.push_back(worker);
+  const std::vector<std::string> of = metrics_.dispatches();  // the worker of each request
   ASSERT_EQ(of.size(), size_t{kRequests});
   // The first ones follow the prefix until its worker is worth leaving.
   const auto late = static_cast<int>(std::count(of.begin() + 50, of.end(), "w0"));

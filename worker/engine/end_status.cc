@@ -19,10 +19,6 @@ absl::Status StatusOf(EndReason reason) {
   return absl::InternalError("the computation of this request failed");
 }
 
-absl::Status DeadlineExceeded(std::string_view message) {
-  return WithReason(absl::DeadlineExceededError({message.data(), message.size()}), "DEADLINE");
-}
-
 absl::Status DeadlinePassed() { return DeadlineExceeded("the deadline has passed"); }
 
 }  // namespace qanat::engine

@@ -234,6 +234,7 @@ TEST_F(ForwarderRetryTest, ARequestOutOfTimeIsNotTriedAgain) {
   EXPECT_THAT(links_[1]->Ids(), IsEmpty());
   ASSERT_EQ(sink_->ends().size(), 1u);
   EXPECT_TRUE(absl::IsDeadlineExceeded(sink_->ends()[0]));
+  EXPECT_EQ(ReasonOf(sink_->ends()[0]), "DEADLINE");
 }
 
 }  // namespace
