@@ -99,9 +99,10 @@ class Router {
   void Stop(rpc::TerminationSignals& signals) {
     readiness_->Leave();
     signals.WaitFor(kGrace);
+    // Says why to calls that come while their clients are told to connect elsewhere.
     admission_.Close();
-    admission_.WaitUntilEmpty(kDrainLimit, clock_);
-    server_->Shutdown(std::chrono::seconds(1));
+    server_->Shutdown(kDrainLimit);
+    stall_sweeper_.Stop();
     ticker_.reset();
     cluster_.Close();
   }

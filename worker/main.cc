@@ -232,6 +232,7 @@ class Worker {
       worker_service_.CloseStreams();
       server_->Shutdown(std::chrono::seconds(1));
     }
+    stall_sweeper_.Stop();
     watchdog_.reset();
     watch_thread_.reset();
     exporter_.Close();  // a scrape reads the engine, which goes before the exporter does

@@ -88,8 +88,8 @@ absl::StatusOr<std::vector<TokenId>> EncodePrompt(const v1::TokenizeRequest& req
                                                   const text::Tokenizer& tokenizer,
                                                   const text::ChatTemplate* chat_template);
 
-// The text of ids, bytes that are no UTF-8 replaced. INVALID_ARGUMENT when it is longer than
-// kMaxDetokenizedBytes. REQUIRES: the request was validated.
+// The text of ids, bytes that are no UTF-8 replaced. INVALID_ARGUMENT when it has more than
+// kMaxDetokenizedBytes before that. REQUIRES: the request was validated.
 absl::StatusOr<std::string> DecodeIds(const v1::DetokenizeRequest& request, const text::Tokenizer& tokenizer);
 
 // Checks the encoded prompt (not empty, ids inside the vocabulary, shorter than the context, fits the pool)

@@ -35,7 +35,8 @@ inline size_t MaxPromptBytes(int32_t context_length) {
 // it.
 inline constexpr int kMaxRequestBytes = static_cast<int>(kMaxPromptBytes) + (2 << 20);
 
-// Ids in one call of Detokenize, and the text that it answers with: as many ids may stand for much more.
+// Ids in one call of Detokenize, and the text that it answers with, before bytes that are no UTF-8 are
+// replaced, by three each: as many ids may stand for much more.
 inline int MaxDetokenizeIds(int32_t context_length) { return std::max(65536, context_length); }
 inline constexpr size_t kMaxDetokenizedBytes = 4 << 20;
 

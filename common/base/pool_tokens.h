@@ -1,5 +1,6 @@
 // How much of a KV pool a request may take: the one formula by which the router looks for a worker that can
-// hold it, and by which that worker lets it in.
+// hold it, and by which that worker lets it in. A router takes prompts to be shared; a worker without a
+// prefix cache, which is there to compare with, shares none and may refuse more.
 #pragma once
 
 #include <cstdint>

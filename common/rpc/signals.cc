@@ -1,6 +1,7 @@
 #include "common/rpc/signals.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <ctime>
@@ -37,7 +38,12 @@ int TerminationSignals::WaitFor(Duration timeout) {
   const sigset_t set = Both();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(timeout);
   const timespec left{.tv_sec = seconds.count(), .tv_nsec = (timeout - seconds).count()};
-  return std::max(sigtimedwait(&set, nullptr, &left), 0);
+  int signal = 0;
+  // Interrupted by another signal: it waits anew, which is longer and does no harm.
+  do {
+    signal = sigtimedwait(&set, nullptr, &left);
+  } while (signal < 0 && errno == EINTR);
+  return std::max(signal, 0);
 }
 
 }  // namespace qanat::rpc

@@ -16,13 +16,13 @@ constexpr Duration kShortestTurn = std::chrono::milliseconds(1);
 StallSweeper::StallSweeper(Duration limit, const Clock& clock)
     : limit_(limit), clock_(clock), thread_([this] { Run(); }) {}
 
-StallSweeper::~StallSweeper() {
+void StallSweeper::Stop() {
   {
     MutexLock lock(mu_);
     stopping_ = true;
   }
   changed_.NotifyAll();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void StallSweeper::Add(const std::shared_ptr<WritingStream>& stream) {

@@ -25,13 +25,16 @@ class WritingStream {
 class StallSweeper {
  public:
   StallSweeper(Duration limit, const Clock& clock);
-  ~StallSweeper();
+  ~StallSweeper() { Stop(); }
   StallSweeper(const StallSweeper&) = delete;
   StallSweeper& operator=(const StallSweeper&) = delete;
 
   void Add(const std::shared_ptr<WritingStream>& stream) EXCLUDES(mu_);
   // It may be asked once more, by a sweep that has begun.
   void Remove(const WritingStream* stream) EXCLUDES(mu_);
+
+  // Asks nobody any more once it returns: streams may go with what they stand on. Again: nothing.
+  void Stop() EXCLUDES(mu_);
 
   Duration limit() const { return limit_; }
 

@@ -52,7 +52,10 @@ absl::Status Admission::Ticket::AddTokens(int64_t tokens) {
 
 absl::StatusOr<Admission::Ticket> Admission::Enter(int64_t bytes) {
   MutexLock lock(mu_);
-  if (closed_) return WithReason(absl::UnavailableError("the router is leaving"), "DRAINING");
+  if (closed_) {
+    return WithRetryAfter(WithReason(absl::UnavailableError("the router is leaving"), "DRAINING"),
+                          kRetryAfter);
+  }
   if (used_.requests >= options_.queue_requests)
     return Full("requests", options_.queue_requests, "QUEUE_FULL");
   if (bytes > options_.queue_bytes - used_.bytes) return Full("bytes", options_.queue_bytes, "BYTES_FULL");
@@ -71,17 +74,6 @@ void Admission::Close() {
   closed_ = true;
 }
 
-bool Admission::WaitUntilEmpty(Duration timeout, const Clock& clock) {
-  const Time until = clock.Now() + timeout;
-  MutexLock lock(mu_);
-  while (used_.requests > 0) {
-    const Duration left = until - clock.Now();
-    if (left <= Duration::zero()) return false;
-    empty_.WaitFor(mu_, left);
-  }
-  return true;
-}
-
 absl::Status Admission::TakeTokens(int64_t tokens) {
   MutexLock lock(mu_);
   if (tokens > options_.queue_tokens - used_.tokens)
@@ -91,14 +83,10 @@ absl::Status Admission::TakeTokens(int64_t tokens) {
 }
 
 void Admission::Leave(int64_t bytes, int64_t tokens) {
-  {
-    MutexLock lock(mu_);
-    --used_.requests;
-    used_.bytes -= bytes;
-    used_.tokens -= tokens;
-    if (used_.requests > 0) return;
-  }
-  empty_.NotifyAll();
+  MutexLock lock(mu_);
+  --used_.requests;
+  used_.bytes -= bytes;
+  used_.tokens -= tokens;
 }
 
 }  // namespace qanat::router

@@ -5,7 +5,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/base/clock.h"
 #include "common/base/mutex.h"
 
 namespace qanat::router {
@@ -22,7 +21,7 @@ struct AdmissionOptions {
 
 // What: lets requests in while they fit, and until the router leaves. Owns the counts; outlives every ticket.
 // Threads: any. Errors: RESOURCE_EXHAUSTED with a retry hint, reason QUEUE_FULL, TOKENS_FULL or BYTES_FULL;
-// UNAVAILABLE, reason DRAINING.
+// UNAVAILABLE with a retry hint, reason DRAINING.
 //
 // Invariant: each count is the sum over live tickets.
 class Admission {
@@ -61,8 +60,6 @@ class Admission {
 
   // Nobody is let in from now on.
   void Close() EXCLUDES(mu_);
-  // Blocks until nobody is in. False when some were left after `timeout`.
-  bool WaitUntilEmpty(Duration timeout, const Clock& clock) EXCLUDES(mu_);
 
  private:
   absl::Status TakeTokens(int64_t tokens) EXCLUDES(mu_);
@@ -70,7 +67,6 @@ class Admission {
 
   const AdmissionOptions options_;
   mutable Mutex mu_;
-  CondVar empty_;
   Usage used_ GUARDED_BY(mu_);
   bool closed_ GUARDED_BY(mu_) = false;
 };

@@ -128,7 +128,7 @@ void Cluster::LogSurprises() {
     log_refused = HasDoubled(refused, logged_refused_);
   }
   if (log_not_closed) {
-    spdlog::warn("prompts that met a block without its parent in a worker's cache: {}", not_closed);
+    spdlog::warn("sampled lookups that met a block without its parent in a worker's cache: {}", not_closed);
   }
   if (log_refused) spdlog::warn("blocks under way that were not credited for want of room: {}", refused);
 }
@@ -145,8 +145,8 @@ std::optional<Dispatch> Cluster::TryDispatch(WorkerId id, int64_t tokens,
     dispatch.emplace(
         Dispatch{ledger_.Take(id, tokens, choices), {}, &members_[ToIndex(id)]->link(), worker.address});
   }
-  // Not under the lock: a long prompt has thousands of blocks. A holder that is closed meanwhile has none of
-  // them, so that more is credited than the worker lacks, which is what a lost cache means.
+  // Not under the lock: a long prompt has thousands of blocks. Where the holder is closed meanwhile, too much
+  // or too little is credited, which only a prediction sees.
   int32_t depth = 0;
   if (holder.has_value()) index_.Match(blocks, {*holder}, absl::MakeSpan(&depth, 1));
   dispatch->credit = pending_.Credit(id, blocks.subspan(depth));

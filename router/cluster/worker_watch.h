@@ -21,7 +21,8 @@ namespace qanat::router {
 inline constexpr Duration kBeat = std::chrono::milliseconds(100);
 // Three beats are missing and the fourth is due.
 inline constexpr Duration kSilence = 4 * kBeat;
-// A step that takes longer will not end: the worker's own watchdog thinks so, too.
+// A step that takes longer is not waited for: other workers are chosen until it ends. The worker's own
+// watchdog, which ends it, allows more where it predicts more.
 inline constexpr Duration kLongestStep = std::chrono::seconds(10);
 // How long the blocks of a worker that cannot be reached are remembered.
 inline constexpr Duration kKeepBlocks = std::chrono::seconds(5);

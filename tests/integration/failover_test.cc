@@ -148,6 +148,7 @@ TEST(RouterStopTest, AfterSigtermCallsAreTakenForAMoment) {
   Cluster cluster(1);
   const auto health = rpc::MakeChannel(cluster.router().health);
   ASSERT_EQ(fakes::ProbeHealth(health, "readiness"), 1);
+  ASSERT_TRUE(cluster.client().Generate(PromptOf(4, 1, 2)).status.ok()) << "connects";
   cluster.router().process->Signal(SIGTERM);
   ASSERT_TRUE(Eventually([&] { return fakes::ProbeHealth(health, "readiness") == 2; }, seconds(1)));
   const Answer answer = cluster.client().Generate(PromptOf(4, 1, 2));

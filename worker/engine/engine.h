@@ -87,8 +87,8 @@ class Engine {
 
   EngineSnapshot Snapshot() const;
 
-  // How long the steps launched last should take by the step model, until the next ones are; 0 before it
-  // knows.
+  // How long the steps launched last should take by the step model, until the next ones are; before it knows,
+  // as long as the longest yet.
   Duration PredictedStep() const;
 
   // One step: drain the inbox, plan, reserve, build, launch; then collect and commit the oldest step in

@@ -104,6 +104,7 @@ struct Engine::Impl {
   std::deque<Flight> flights;  // the oldest first, at most runner.depth()
   Time last_end{};             // of a step
   StepModelFitter fitter;
+  Duration longest_unfitted{};  // of the steps before it knew
   uint64_t num_steps = 0;
   uint64_t num_accepted = 0;
   uint64_t num_ended = 0;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/units.h"
 #include "worker/engine/engine_impl.h"
 
 namespace qanat::engine {
@@ -60,6 +61,8 @@ bool Engine::Impl::Launch(Time begin) {
 void Engine::Impl::Predict() {
   double us = 0;
   for (const Flight& flight : flights) us += fitter.model().PredictUs(flight.built.shape);
+  if (fitter.model() == StepModel())
+    us = Seconds(longest_unfitted) * 1e6 * static_cast<double>(flights.size());
   predicted_ns.store(static_cast<int64_t>(std::min(us, kLongestUs) * 1e3), std::memory_order_relaxed);
 }
 
@@ -93,6 +96,7 @@ void Engine::Impl::Collect() {
   stats.took = end - std::max(flight.begin, last_end);
   stats.shape = flight.built.shape;
   last_end = end;
+  if (fitter.model() == StepModel()) longest_unfitted = std::max(longest_unfitted, stats.took);
   fitter.Add(stats.shape, stats.took);
   drain.OnStep(stats.took, flight.started, scheduler.waiting().size());
   ++num_steps;

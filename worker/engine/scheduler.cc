@@ -287,8 +287,7 @@ void Scheduler::DraftFor(PlannedRow& row) {
   const int64_t slots =
       static_cast<int64_t>(sequence.table().size() + kv_.pool().num_free()) * kv_.block_size();
   const int64_t most = std::min<int64_t>({PromptLookup::kMaxDrafts, room - 1, slots - sequence.num_tokens()});
-  // Nobody waits for a guess, so the least that a chunk gets is none of theirs.
-  const int32_t limit = budget_.Fit(static_cast<int32_t>(most), sequence.num_tokens(), /*least=*/0);
+  const int32_t limit = budget_.FitDrafts(static_cast<int32_t>(most), sequence.num_tokens());
   if (limit <= 0) return;
   const absl::Span<const TokenId> drafts = sequence.prompt_lookup().Propose(sequence.tokens(), limit);
   if (drafts.empty()) return;
@@ -296,7 +295,7 @@ void Scheduler::DraftFor(PlannedRow& row) {
   row.drafted.insert(row.drafted.end(), drafts.begin(), drafts.end());
   const bool reserved = kv_.Reserve(sequence.table(), sequence.num_tokens() + row.num_drafts());
   QANAT_CHECK(reserved);
-  budget_.Take(row.num_drafts(), sequence.num_tokens() + row.num_drafts());
+  budget_.TakeDrafts(row.num_drafts(), sequence.num_tokens());
 }
 
 }  // namespace qanat::engine

@@ -177,8 +177,9 @@ class Sequence {
   InFlight flying_;
   int32_t num_scored_;
   int32_t max_computed_ = 0;  // ever
-  // Positions [lost_first_, lost_end_) were computed before a preemption, and not again since. Empty where
-  // lost_first_ is no less: it grows with what is computed.
+  // Positions [lost_first_, lost_end_) were computed before a preemption, and not again since; some of them
+  // may be, where a pause came between two. Empty where lost_first_ is no less: it grows with what is
+  // computed.
   int32_t lost_first_ = 0;
   int32_t lost_end_ = 0;
   int32_t num_admitted_tokens_ = 0;

@@ -25,14 +25,21 @@ class StepBudget {
   void GiveBack(int32_t tokens, int64_t context) { Add(tokens, context, -1); }
 
   // Of a chunk of `wanted` tokens that begins behind `first` others, how many the budget has room for. The
-  // first chunk of a step gets at least `least`, if there are tokens; a later one may get nothing.
-  int32_t Fit(int32_t wanted, int64_t first, int32_t least = kLeastChunk) const;
+  // first chunk of a step gets at least kLeastChunk, if there are tokens; a later one may get nothing.
+  int32_t Fit(int32_t wanted, int64_t first) const;
+
+  // Of `wanted` drafts behind a row's one token, which reads `context` keys, how many. A step that is late
+  // already takes those that cost next to nothing, such as what its weights are read for anyway.
+  int32_t FitDrafts(int32_t wanted, int64_t context) const;
+  // REQUIRES: the row was taken.
+  void TakeDrafts(int32_t drafts, int64_t context);
 
   int32_t tokens() const { return tokens_; }  // left
 
  private:
   void Add(int32_t tokens, int64_t context, int32_t sign);
   bool InTime(int32_t tokens, int64_t first) const;
+  StepShape WithDrafts(int32_t drafts, int64_t context) const;
 
   int32_t tokens_ = 0;
   double target_us_ = 0;  // 0: none

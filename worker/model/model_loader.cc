@@ -17,8 +17,8 @@ namespace {
 
 absl::StatusOr<int> ResolveContext(const ModelConfig& config, int max_context) {
   if (max_context == 0) return config.context_length;
-  if (max_context > 0 && max_context <= config.context_length) return max_context;
-  return InvalidField("--context-length", absl::StrCat("must be between 1 and the model's ",
+  if (max_context > 1 && max_context <= config.context_length) return max_context;
+  return InvalidField("--context-length", absl::StrCat("must be between 2 and the model's ",
                                                        config.context_length, ", got ", max_context));
 }
 

@@ -59,14 +59,15 @@ void LogEnd(SequenceId id, std::string_view request_id, const engine::Outcome& o
 }
 
 void LogRefusal(std::string_view request_id, const absl::Status& why, bool redirected) {
-  const auto level = redirected ? spdlog::level::debug : spdlog::level::info;
+  const bool no_room = absl::IsResourceExhausted(why) || absl::IsUnavailable(why);
+  const auto level = redirected || no_room ? spdlog::level::debug : spdlog::level::info;
   // Where nobody listens a refusal stays as cheap as overload wants it.
   if (!spdlog::should_log(level)) return;
-  LogEvent(level, "request not accepted")
-      .With("request_id", SafeLabel(request_id))
+  LogEvent event(level, "request not accepted");
+  event.With("request_id", SafeLabel(request_id))
       .With("code", absl::StatusCodeToString(why.code()))
-      .With("reason", ReasonOf(why))
-      .With("field", SafeLabel(FieldOf(why)));
+      .With("reason", ReasonOf(why));
+  if (const std::string field = FieldOf(why); !field.empty()) event.With("field", SafeLabel(field));
 }
 
 }  // namespace qanat::service

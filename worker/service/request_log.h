@@ -15,7 +15,8 @@ namespace qanat::service {
 void LogEnd(SequenceId id, std::string_view request_id, const engine::Outcome& outcome, Duration total);
 
 // Logs a request that was not accepted, by its reason; never what it asked for. At debug where another worker
-// may take it: then it has not ended.
+// may take it: then it has not ended; and where nothing is wrong with it but that there is no room, which
+// comes in floods and is counted by reason.
 void LogRefusal(std::string_view request_id, const absl::Status& why, bool redirected);
 
 // A caller's label made safe for a log of any format: letters, digits and ".:_-", others as '?', 64 bytes at

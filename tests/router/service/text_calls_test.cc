@@ -58,7 +58,8 @@ TEST_F(TextCallsTest, RefusesWhatHasNoInput) {
 // Large texts wait in bytes, and keep nobody out who asks for an answer.
 TEST_F(TextCallsTest, BoundsTheBytesThatWaitButNotThoseOfGenerate) {
   AddWorker();
-  ASSERT_TRUE(text_pool_.TryRun([this] { release_.get_future().wait(); }, (1 << 20) - 100));
+  ASSERT_TRUE(
+      text_pool_.TryRun([released = release_.get_future().share()] { released.wait(); }, (1 << 20) - 100));
   v1::TokenizeRequest request;
   request.set_text(std::string(200, 'x'));
   const absl::Status status = Tokenize(request);
@@ -71,7 +72,7 @@ TEST_F(TextCallsTest, BoundsTheBytesThatWaitButNotThoseOfGenerate) {
 
 TEST_F(TextCallsTest, RefusesWhatIsWrongWithoutWaitingForAThread) {
   AddWorker();
-  ASSERT_TRUE(text_pool_.TryRun([this] { release_.get_future().wait(); }, 1 << 20));
+  ASSERT_TRUE(text_pool_.TryRun([released = release_.get_future().share()] { released.wait(); }, 1 << 20));
   v1::TokenizeRequest text;
   text.set_text(std::string(1 << 20, 'x'));
   EXPECT_EQ(FieldOf(Tokenize(text)), "text");

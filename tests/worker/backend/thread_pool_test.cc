@@ -1,5 +1,4 @@
 #include "worker/backend/thread_pool.h"
-#include "common/base/cpu_topology.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -9,6 +8,8 @@
 #include <atomic>
 #include <random>
 #include <thread>
+
+#include "common/base/cpu_topology.h"
 
 namespace qanat::backend {
 namespace {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/fakes/fake_clock.h"
 #include "tests/fakes/fake_model_runner.h"
@@ -163,6 +164,20 @@ TEST_F(EngineLoopTest, WatchdogAllowsTwentyTimesWhatIsPredicted) {
   sink->WaitForEnd();
   engine_.Shutdown();
   thread.join();
+}
+
+TEST_F(EngineLoopTest, BeforeAnythingIsFittedAStepMayTakeAsLongAsTheLongestYet) {
+  using std::chrono::milliseconds;
+  std::vector<Duration> predicted;
+  runner_.set_on_launch([&](const engine::ModelBatch& batch) {
+    predicted.push_back(loop_.PredictedStep());
+    clock_.Advance(batch.num_tokens * milliseconds(100));
+  });
+  std::thread thread([&] { loop_.Run(); });
+  Submit(12, 3)->WaitForEnd();
+  engine_.Shutdown();
+  thread.join();
+  EXPECT_THAT(predicted, testing::ElementsAre(Duration(), milliseconds(1200), milliseconds(1200)));
 }
 
 }  // namespace

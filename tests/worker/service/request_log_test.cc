@@ -42,9 +42,11 @@ TEST(RequestLogTest, LeavesOneLineWithIdsCountsTimingsAndOutcome) {
 TEST(RequestLogTest, ARefusalLeavesOneLineWithItsReasonAndNothingThatWasAsked) {
   const CapturedLog log;
   LogRefusal("my id", InvalidField("stopping.stop", "\"secret\" is no stop"), /*redirected=*/false);
-  LogRefusal("other", WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL"), /*redirected=*/true);
+  LogRefusal("other", absl::DeadlineExceededError("late"), /*redirected=*/true);
+  LogRefusal("one of many", WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL"),
+             /*redirected=*/false);
   const std::string lines = log.lines();
-  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 1) << "a redirected one goes on elsewhere";
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 1) << "one goes on elsewhere, one is counted only";
   for (const char* part : {"request not accepted", "request_id=my?id", "code=INVALID_ARGUMENT",
                            "reason=INVALID_FIELD", "field=stopping.stop"}) {
     EXPECT_THAT(lines, HasSubstr(part));

@@ -35,23 +35,41 @@ struct Fetch {
   std::unique_ptr<grpc::ClientReader<cluster::GetTokenizerResponse>> reader;
 };
 
-TEST(TokenizerFetchTest, ThoseWhoDoNotReadAreBoundedAndGivenUp) {
+// As many as there may be, none of which reads.
+std::vector<std::unique_ptr<Fetch>> FetchAndDoNotRead(cluster::WorkerService::Stub& stub) {
+  std::vector<std::unique_ptr<Fetch>> fetches;
+  for (size_t i = 0; i < WorkerService::kMaxFetches; ++i) {
+    fetches.push_back(std::make_unique<Fetch>(stub));
+    fetches.back()->reader->WaitForInitialMetadata();
+  }
+  return fetches;
+}
+
+TEST(TokenizerFetchTest, ThoseUnderWayAreBounded) {
+  ScriptedRunner runner(fakes::ByteToken('x'));
+  Worker worker(runner, LargeTokenizer());
+  const auto idle = cluster::WorkerService::NewStub(worker.ConnectNarrowly());
+  const auto stub = cluster::WorkerService::NewStub(worker.Connect());
+  const auto fetches = FetchAndDoNotRead(*idle);
+  const absl::Status status = Fetch(*stub).ReadAll();
+  EXPECT_EQ(ReasonOf(status), "QUEUE_FULL") << status;
+  EXPECT_TRUE(RetryAfterOf(status).has_value());
+  for (const auto& fetch : fetches) fetch->context.TryCancel();
+}
+
+TEST(TokenizerFetchTest, ThoseWhoDoNotReadAreGivenUp) {
   FixtureOptions options = LargeTokenizer();
-  options.stall_limit = std::chrono::milliseconds(500);
+  options.stall_limit = std::chrono::milliseconds(200);
   ScriptedRunner runner(fakes::ByteToken('x'));
   Worker worker(runner, std::move(options));
   const auto idle = cluster::WorkerService::NewStub(worker.ConnectNarrowly());
   const auto stub = cluster::WorkerService::NewStub(worker.Connect());
-  std::vector<std::unique_ptr<Fetch>> fetches;
-  for (size_t i = 0; i < WorkerService::kMaxFetches; ++i) {
-    fetches.push_back(std::make_unique<Fetch>(*idle));
-    fetches.back()->reader->WaitForInitialMetadata();
-  }
-  absl::Status status = Fetch(*stub).ReadAll();
-  EXPECT_EQ(ReasonOf(status), "QUEUE_FULL") << status;
-  EXPECT_TRUE(RetryAfterOf(status).has_value());
+  const auto fetches = FetchAndDoNotRead(*idle);
+  absl::Status status;
   const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!status.ok() && std::chrono::steady_clock::now() < patience) status = Fetch(*stub).ReadAll();
+  do {
+    status = Fetch(*stub).ReadAll();
+  } while (!status.ok() && std::chrono::steady_clock::now() < patience);
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_TRUE(absl::IsCancelled(fetches.front()->ReadAll()));
 }
