@@ -18,7 +18,7 @@ namespace qanat::fakes {
 class TemporaryFile {
  public:
   explicit TemporaryFile(absl::Span<const std::byte> bytes)
-      : path_(testing::TempDir() + "qanat_" + std::to_string(getpid()) + "_" + std::to_string(++count_)) {
+      : path_(testing::TempDir() + "qanat_" + std::to_string(getpid()) + "_" + std::to_string(++count)) {
     std::ofstream file(path_, std::ios::binary);
     file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     file.close();
@@ -33,7 +33,7 @@ class TemporaryFile {
   const std::string& path() const { return path_; }
 
  private:
-  static inline int count_ = 0;
+  static inline int count = 0;
   const std::string path_;
 };
 
