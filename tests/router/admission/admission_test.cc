@@ -1,10 +1,8 @@
 #include "router/admission/admission.h"
 
-#include <chrono>
 #include <optional>
 #include <random>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
